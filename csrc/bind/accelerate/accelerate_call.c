@@ -3,6 +3,7 @@
  * python/frit/accelerate.py makes the copy that runs. Such a call should cost little more than what it computes: it is made
  * again as one before (replay.c), or its arguments, each an ndarray or a plain number, are lent; what is in containers goes
  * by enter.c. What is refused here crosses the membrane, as all calls of other functions do. */
+#include "base/clock.h"
 #include "base/ways.h"
 #include "bind/accelerate/membrane.h"
 
@@ -95,7 +96,7 @@ enum {
     FEW_NOTED_AFTER = 32, /* to note one costs as much as so many save */
     MOST_PARTS = 1024,   /* of arguments that are looked at for their elements, */
     LOOP_NODES = 2048,   /* which a call that is made again without running does not have, and */
-    NODE_ELEMENTS = 8    /* of arguments for each node: with fewer the calls from Python count, and not the elements */
+    NODE_ELEMENTS = 8    /* of each node: with fewer the calls from Python count, and not the elements */
 };
 
 struct call {
@@ -292,19 +293,45 @@ is_numpys(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
     return n >= 0 && n <= f->n_loop;
 }
 
-/* Notes whether a call that was traced, and made so many nodes, was such a loop. */
-static void
-note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, int64_t n_nodes)
+/* Whether the next calls of the function itself and of its copy have the same bits, and are made by running them. */
+static bool
+may_be_numpys(const struct fr_callee *f, uint64_t n_nodes)
 {
     const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
-    int64_t                  n;
 
-    if ((stats->syncs == 0 && n_nodes <= LOOP_NODES) || FR_CALLEE(f->call, exact) == Py_None || fr_env.eager_elems <= 0 ||
-        fr_env_waits_for_code())
+    return FR_CALLEE(f->call, exact) != Py_None && (stats->syncs || n_nodes > LOOP_NODES) && fr_env.eager_elems > 0 &&
+           !fr_env_waits_for_code();
+}
+
+/* Notes whether a call that was traced and counted this since `began` was such a loop, or may be one. */
+static void
+note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
+          const struct fr_call_counters *after, int64_t began)
+{
+    uint64_t n_nodes = after->n_nodes - before->n_nodes;
+    int64_t  n;
+
+    if (!may_be_numpys(f, n_nodes))
         return;
+    if (after->n_elems - before->n_elems > n_nodes * NODE_ELEMENTS && !fr_plain_is_less(before, after)) {
+        fr_plain_note_other(&f->habit, fr_now_ns() - began);
+        return;
+    }
     n = n_elements_of(args, n_args);
-    if (n <= n_nodes * NODE_ELEMENTS && n > f->n_loop)
+    if (n > f->n_loop)
         f->n_loop = n;
+}
+
+/* The function itself, once, to see whether that is sooner than its copy. */
+static PyObject *
+try_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    int64_t   n = n_elements_of(args, n_args), began = fr_now_ns();
+    PyObject *result = run_unchanged(f->call, args, n_args, names);
+
+    if (result && fr_plain_is_sooner(&f->habit, fr_now_ns() - began))
+        f->n_loop = n;
+    return result;
 }
 
 /* Whether this one is to be, to be made again, once it has a plan. */
@@ -319,7 +346,7 @@ is_repeated(const struct fr_callee *f)
 
 static void
 note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
-           const struct fr_call_counters *body, bool raised)
+           const struct fr_call_counters *body, bool raised, int64_t began)
 {
     struct fr_call_stats      *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
     struct fr_call_counters after;
@@ -335,7 +362,7 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None)
         fr_plain_judge(&f->habit, before, &after, false);
     if (fr_call_depth == 0)
-        note_loop(f, args, n_args, (int64_t)(after.n_nodes - before->n_nodes));
+        note_loop(f, args, n_args, before, &after, began);
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -346,6 +373,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     struct fr_call_counters before, body;
     struct fr_watch        *watch;
     bool                    refused, repeated = is_repeated(f);
+    int64_t                 began;
 
     if (fr_call_depth > 0)
         return Py_NewRef(call);
@@ -354,6 +382,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
     }
+    began = FR_CALLEE(call, exact) != Py_None ? fr_now_ns() : 0;
     fr_info_call_counters(&before);
     fr_call_begin();
     result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
@@ -361,7 +390,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
     fr_capture_end(watch);
     if (refused)
         return Py_NewRef(call);
-    note_stats(f, args, n_args, &before, &body, !result);
+    note_stats(f, args, n_args, &before, &body, !result, began);
     return result;
 }
 
@@ -405,12 +434,16 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     struct fr_call_counters before, body;
     struct fr_watch        *watch = NULL;
     bool                    raised, repeated;
+    int64_t                 began;
 
     args = with_stand_in(call, args, n_args, names, own);
     if (replay(f, args, n_args, names, &result))
         return result;
     if (is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args, names);
+    if (FR_UNLIKELY(fr_plain_is_tried(&f->habit)) && fr_call_depth == 0 && !is_traced() && may_be_numpys(f, LOOP_NODES + 1) &&
+        n_elements_of(args, n_args) >= 0)
+        return try_unchanged(f, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);
     c.n = 0;
@@ -423,6 +456,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     repeated = is_repeated(f);
     if (repeated && f->is_planned && !(watch = fr_capture_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
+    began = FR_CALLEE(call, exact) != Py_None ? fr_now_ns() : 0;
     fr_info_call_counters(&before);
     if (watch)
         fr_capture_begin(watch);
@@ -438,7 +472,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     }
     fr_call_end();
     fr_capture_end(watch);
-    note_stats(f, args, n_args, &before, &body, raised);
+    note_stats(f, args, n_args, &before, &body, raised, began);
     return result;
 }
 

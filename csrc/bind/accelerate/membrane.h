@@ -62,12 +62,18 @@ extern FR_HIDDEN FR_THREAD_LOCAL uint64_t fr_plain_look_at; /* nodes made: it is
 bool      fr_plain_resume(void);
 /* In a plain call: whether code goes on in its second copy, where arrays are not looked at; every 61st time it does not. */
 bool      fr_plain_is_seldom(void);
+/* Whether a call that counted this would cost much less as a plain one. */
+bool      fr_plain_is_less(const struct fr_call_counters *before, const struct fr_call_counters *after);
 /* Notes what a call has counted that was none, of which `became_plain` may be known. */
 void      fr_plain_judge(struct fr_habit *, const struct fr_call_counters *before, const struct fr_call_counters *after,
                          bool became_plain);
 /* Whether the call is to be timed; and how long one took. */
 bool      fr_plain_is_timed(const struct fr_habit *, bool plain);
 void      fr_plain_time(struct fr_habit *, bool plain, int64_t ns);
+/* Of functions that go other ways: a call that was none took so long; whether it is time to try one; whether that was sooner. */
+void      fr_plain_note_other(struct fr_habit *, int64_t ns);
+bool      fr_plain_is_tried(const struct fr_habit *);
+bool      fr_plain_is_sooner(struct fr_habit *, int64_t ns);
 /* A plain call has met large arrays. */
 void      fr_plain_met_large(struct fr_habit *);
 

@@ -67,6 +67,14 @@ was_plain(const struct fr_call_counters *a, const struct fr_call_counters *b, bo
     return (lost_of(a, b) >= LOST || b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes) && c.traced > c.plain + c.plain / 8;
 }
 
+bool
+fr_plain_is_less(const struct fr_call_counters *before, const struct fr_call_counters *after)
+{
+    struct costs c = costs_of(before, after, false);
+
+    return was_plain(before, after, false) && c.traced > 3 * c.plain / 2;
+}
+
 /* Whether such calls may be plain: not where all is to be seen as it would be with large arrays. */
 static bool
 may_be_plain(const struct fr_habit *h)
@@ -86,9 +94,8 @@ has_large(fr_args args, Py_ssize_t n_args)
     return false;
 }
 
-/* Whether it is time for a plain call that is timed. */
-static bool
-is_tried(const struct fr_habit *h)
+bool
+fr_plain_is_tried(const struct fr_habit *h)
 {
     return h->is_open && h->n_other >= WARM + TIMED && h->n_tried < TRIED && h->other_ns >= TOO_SHORT;
 }
@@ -97,7 +104,7 @@ is_tried(const struct fr_habit *h)
 bool
 fr_plain_is(struct fr_habit *h, fr_args args, Py_ssize_t n_args)
 {
-    if (FR_LIKELY(!h->is_plain && !is_tried(h)) || !may_be_plain(h) || has_large(args, n_args))
+    if (FR_LIKELY(!h->is_plain && !fr_plain_is_tried(h)) || !may_be_plain(h) || has_large(args, n_args))
         return false;
     if (!h->is_plain || h->n_plain++ < h->look_at)
         return true;
@@ -133,21 +140,44 @@ settle(struct fr_habit *h)
     h->look_at = LOOK_AFTER;
 }
 
+/* Notes how long a plain call took that was made for that. False: it is to be made once more. */
+static bool
+note_try(struct fr_habit *h, int64_t ns)
+{
+    bool first = h->n_tried++ == 0;
+
+    h->plain_ns = first || ns < h->plain_ns ? ns : h->plain_ns;
+    if (first && ns >= 3 * h->other_ns / 4 && ns < 3 * h->other_ns / 2)
+        return false;
+    h->n_tried = TRIED;
+    return true;
+}
+
 void
 fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
 {
     int64_t *least = plain ? &h->plain_ns : &h->other_ns;
-    bool     is_try = plain && !h->is_plain;
 
-    /* The last one counts where calls have been settled for long, and where it is the first. */
-    *least = *least && *least < ns && !h->is_timed && !(is_try && h->n_tried == 0) ? *least : ns;
-    if (!is_try)
-        return;
-    h->n_tried++;
-    if (h->n_tried == 1 && h->plain_ns >= 3 * h->other_ns / 4 && h->plain_ns < 3 * h->other_ns / 2)
-        return; /* once more */
-    h->n_tried = TRIED;
-    settle(h);
+    if (plain && !h->is_plain) {
+        if (note_try(h, ns))
+            settle(h);
+    } else { /* once calls have been settled for long the last one counts */
+        *least = *least && *least < ns && !h->is_timed ? *least : ns;
+    }
+}
+
+void
+fr_plain_note_other(struct fr_habit *h, int64_t ns)
+{
+    if (h->n_other++ >= WARM)
+        fr_plain_time(h, false, ns);
+    h->is_open = !fr_is_off(FR_OFF_unchanged);
+}
+
+bool
+fr_plain_is_sooner(struct fr_habit *h, int64_t ns)
+{
+    return note_try(h, ns) && is_sooner(h);
 }
 
 void
