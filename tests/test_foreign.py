@@ -2,6 +2,7 @@
 function as it is, on copies of the same input."""
 import array
 import base64
+import collections.abc
 import csv
 import ctypes
 import functools
@@ -335,3 +336,41 @@ def test_calls_without_tensors_are_calls():
     for _ in range(100):
         fast(X)
     assert sys.getrefcount(o) <= before + 1
+
+
+class Mapping(collections.abc.Mapping):
+    __module__ = "tempfile"
+
+    def __init__(self, **given):
+        self.given = given
+
+    def __getitem__(self, key):
+        return self.given[key]
+
+    def __iter__(self):
+        return iter(self.given)
+
+    def __len__(self):
+        return len(self.given)
+
+
+class Stored(io.BytesIO):
+    """A file, which is an iterator, of a class that somebody wrote."""
+
+    __module__ = "tempfile"
+
+
+def test_what_others_can_go_over_is_handed_on_as_it_is():
+    def f(x):
+        stored, found, all_of = Stored(), {}, []
+        np.save(stored, x * 2)
+        stored.seek(0)
+        found.update(Mapping(a=x, b=x + 1))
+        all_of.extend(Mapping(c=1, d=2))
+        all_of += list(zip(iter([x[0], x[1]]), Mapping(e=1, f=2)))
+        return np.load(stored), found, all_of, np.median(np.ma.masked_array([1.0, 3.0, 9.0], [0, 0, 1]))
+    x = np.arange(3.0)
+    for _ in range(3):
+        a, b = f(x), frit.accelerate(f)(x)
+        assert a[0].tolist() == b[0].tolist() and list(b[1]) == ["a", "b"] and b[1]["b"].tolist() == a[1]["b"].tolist()
+        assert a[2] == b[2] and a[3] == b[3]

@@ -27,7 +27,7 @@ struct keeper {
 static PyTypeObject  *keeper_type;
 static struct keeper *spare_keeper;
 
-/* The call with each argument as `change` has it, and as what is iterated. */
+/* The call with each argument as `change` has it, and iterators as what is iterated. */
 static PyObject *
 call_changed(PyObject *self, PyObject *(*change)(PyObject *), PyObject *const *args, size_t nargsf, PyObject *names)
 {
@@ -41,7 +41,7 @@ call_changed(PyObject *self, PyObject *(*change)(PyObject *), PyObject *const *a
     for (; i < n_all; i++) {
         PyObject *x = change ? change(args[i]) : Py_NewRef(args[i]);
 
-        in[i] = x ? fr_crossing_iterated(x) : NULL;
+        in[i] = x && PyIter_Check(x) ? fr_crossing_iterated(x) : Py_XNewRef(x);
         Py_XDECREF(x);
         if (!in[i])
             break;
@@ -102,7 +102,7 @@ reader_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject
         may_look |= !fr_is_tensor(args[i]) && !fr_callee_is_number(args[i]) && !PyCallable_Check(args[i]);
     if (may_look && fr_membrane_is_active && fr_errors_check(fr_runtime_flush(&err), &err) < 0)
         return NULL;
-    return call_changed(self, NULL, args, nargsf, names);
+    return PyObject_Vectorcall(((struct keeper *)self)->what, args, nargsf, names);
 }
 
 /* Of what goes over its arguments later. */
