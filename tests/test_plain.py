@@ -1,11 +1,13 @@
 """Plain calls: arrays come as they are, code runs in its second copy, and what is called is frit's where that is what rounds or
 is sooner (csrc/bind/accelerate/plain.c)."""
+import gc
 import math
 import os
 import subprocess
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -324,6 +326,41 @@ def test_builtins_that_ask_their_argument_compute_nothing_else():
     before = frit.stats()["evals"]
     f(v)
     assert frit.stats()["evals"] - before <= 2 and f.stats.syncs == 0
+
+
+class Powered:
+    """What has a power in place, and one that is none."""
+    way = None
+
+    def __pow__(self, other):
+        self.way = "new"
+        return self
+
+    def __ipow__(self, other):
+        self.way = "in place"
+        return self
+
+
+def test_a_power_in_place_of_an_object_is_its_own(plain_soon):
+    def f(x, p):
+        for i in range(400):
+            x[i % 8] += math.sin(x[i % 8])
+        p **= x
+        return in_second(f, here()), p.way
+    g = frit.accelerate(f)
+    g(np.arange(8.0), Powered())
+    assert g(np.arange(8.0), Powered()) == (True, "in place")
+
+
+def test_what_a_script_has_dies_with_it(plain_soon):
+    names = {"math": math, "here": here, "held": threading.Event()}
+    exec("def f(x):\n for i in range(400):\n  x[i % 8] += math.sin(x[i % 8])\n return here()", names)
+    assert in_second(names["f"], frit.accelerate(names["f"])(np.arange(8.0)))
+    held = weakref.ref(names["held"])
+    del names
+    exec("t + 1\n" * 9000, {"t": frit.asarray(np.ones(2))})     # (lines that operations were traced at, for warnings: 8192 of them)
+    gc.collect()
+    assert held() is None
 
 
 # ---- when

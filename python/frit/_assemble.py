@@ -14,9 +14,8 @@ HERE, THERE = -1, -2    # instead of a jump's argument: it leads to SAME; to the
 
 Changes = Mapping[int, Sequence[tuple[int, int]]]
 
-OPCODES = (bytes(CACHES[:256]), bytes((op in JUMPS) + (op in BACKWARD) for op in range(256)), kinds(), OP["EXTENDED_ARG"],
-           OP["NOP"])
-_core.set_opcodes(*OPCODES)
+_core.set_opcodes(bytes(CACHES[:256]), bytes((op in JUMPS) + (op in BACKWARD) for op in range(256)), kinds(),
+                  OP["EXTENDED_ARG"], OP["NOP"])
 
 
 def replace(code: CodeType, changes: Changes, consts: tuple[Any, ...] | None = None, more_stack: int = 0,

@@ -19,6 +19,7 @@ import functools
 import gc
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
@@ -42,9 +43,8 @@ _OPTIMIZED = 0x1                     # CO_OPTIMIZED: of a function, not of a mod
 _GENERATES = 0x20 | 0x80 | 0x200     # CO_GENERATOR, CO_COROUTINE, CO_ASYNC_GENERATOR
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>"})      # (which stay in the copy where they begin)
 _SAME: Instead = [_assemble.SAME]
-_methods: dict[str, Any] = {}
-_receivers: dict[str, Any] = {}
-_powers: dict[str, Any] = {}
+_method, _receiver = functools.cache(_core._Method), functools.cache(_core._Receiver)
+_to = functools.lru_cache(None, typed=True)(_core._To)
 _plains: dict[int, Any] = {}        # id of a function of NumPy's -> what is called instead in a plain call, or itself
 
 # What looks into containers that it is given, or at objects: it gets arrays, and these as they are by then.
@@ -67,22 +67,13 @@ _ROUNDS = frozenset(name for name, facts in FACTS.items() if not facts & {"plain
 _NAME_OF = {id(getattr(numpy, name)): name for name in (*_namespace.ours, *_namespace.conversions)}
 
 
-def _method(name: str) -> Any:
-    return _methods.setdefault(name, _core._Method(name))
-
-
-def _receiver(name: str) -> Any:
-    return _receivers.setdefault(name, _core._Receiver(name))
-
-
 def _power(code: CodeType, before: _bytecode.Instruction, this: _bytecode.Instruction, place: Callable[[Any], int],
            out: dict[int, Instead], labels: set[int]) -> None:
     """What stands instead of the power `this`. `labels`: where jumps lead."""
     exponent = _bytecode.constant(code, before) if before[1] in _CONSTANT else None
     in_place = this[2] in _bytecode.IN_PLACE
     if isinstance(exponent, (int, float)) and not in_place and this[0] not in labels:
-        to = _powers.setdefault(repr(exponent), _core._To(exponent))
-        out[before[0]], out[this[0]] = _bytecode.NOTHING_DONE, _bytecode.item_of_top(place(to))
+        out[before[0]], out[this[0]] = _bytecode.NOTHING_DONE, _bytecode.item_of_top(place(_to(exponent)))
     else:
         out[this[0]] = _bytecode.item_of_two(place(_core.POWERED if in_place else _core.POWER))
 
@@ -303,29 +294,42 @@ def prepare(what: Any) -> int:
         collects = gc.isenabled()
         gc.disable()        # of the many small objects that are made none stays
         for f in todo:
-            _worlds.setdefault(id(f.__globals__), (f.__globals__, False))
+            if not _is_known(f.__globals__):
+                _worlds[id(f.__globals__)] = weakref.ref(_owner(f)), False
             f.__code__ = crossing(f.__code__, f.__globals__)
         if collects:
             gc.enable()
     return _UNTOLD if isinstance(what, type) and type(getattr(what, "__call__", None)) is not FunctionType else _USERS
 
 
-# id of the globals of functions that have been prepared -> (these, whether they have been searched)
-_worlds: dict[int, tuple[dict[str, Any], bool]] = {}
+# id of the globals of functions that have been prepared -> (the module, or a function, that has these; whether they have been
+# searched). They may die as soon as the user lets go of them.
+_worlds: dict[int, tuple[weakref.ref[types.ModuleType | FunctionType], bool]] = {}
+
+
+def _owner(f: FunctionType) -> types.ModuleType | FunctionType:
+    module = sys.modules.get(f.__module__) if type(f.__module__) is str else None
+    return module if type(module) is types.ModuleType and vars(module) is f.__globals__ else f
+
+
+def _is_known(names: dict[str, Any]) -> bool:
+    return id(names) in _worlds and _worlds[id(names)][0]() is not None
 
 
 def search() -> None:
     """Before arrays come as they are: what the user's modules have that may be called where nobody sees it, as operators and
     properties are, and rounds otherwise than NumPy, gets its code."""
-    todo = [g for g, done in _worlds.values() if not done]
+    for at in [at for at, (of, _) in _worlds.items() if of() is None]:
+        del _worlds[at]
+    todo = [owner for of, done in _worlds.values() if not done and (owner := of()) is not None]
     while todo:
-        names = todo.pop()
-        _worlds[id(names)] = names, True
+        owner = todo.pop()
+        names = owner.__globals__ if isinstance(owner, FunctionType) else vars(owner)
+        _worlds[id(names)] = weakref.ref(owner), True
         for value in list(names.values()):
             if isinstance(value, types.ModuleType):
-                of = vars(value)
-                if not is_outside(value, "") and value.__name__.partition(".")[0] not in _NEVER and id(of) not in _worlds:
-                    todo.append(of)
+                if not is_outside(value, "") and value.__name__.partition(".")[0] not in _NEVER and not _is_known(vars(value)):
+                    todo.append(value)
             elif isinstance(value, type) and any(
                     _may_round(f.__code__) for name, v in list(vars(value).items())
                     if not (isinstance(v, type) or _is_named(v, name) or name in ("__init__", "__new__")) for f in _functions(v)):

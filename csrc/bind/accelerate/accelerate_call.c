@@ -187,15 +187,6 @@ run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
     return PyObject_Vectorcall(FR_CALLEE(call, exact), args, (size_t)(n_args - n_named(names)), names);
 }
 
-/* Whether somebody follows the lines of the functions that run. */
-static bool
-is_traced(void)
-{
-    const PyThreadState *t = PyThreadState_Get();
-
-    return t->c_tracefunc || t->c_profilefunc;
-}
-
 /* True, with *result, if the call was made again as one before. */
 static bool
 replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, PyObject **result)
@@ -204,7 +195,7 @@ replay(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names, Py
     uint64_t           n_kernels;
     bool               found;
 
-    if (!f->replays || fr_call_depth > 0 || is_traced() || fr_is_off(FR_OFF_replayed))
+    if (!f->replays || fr_call_depth > 0 || fr_callee_is_traced() || fr_is_off(FR_OFF_replayed))
         return false;
     FR_TRACE_HERE();
     if (FR_UNLIKELY(fr_trace_at_once)) /* each operation is to be seen by itself */
@@ -279,39 +270,45 @@ n_elements_of(fr_args args, Py_ssize_t n_args)
     return n;
 }
 
-/* Whether the function itself is to be called: a loop over elements, or one that looks at each value before it goes on, is
- * nothing but calls from Python, which NumPy's scalars answer sooner than a graph is traced. Where all that the function
- * does has one right result (python/frit/_exact.py), the bits are the same. */
+/* Whether the function itself may be called instead of its copy: all that it does has one right result
+ * (python/frit/_exact.py), so the bits are the same. */
+static bool
+may_be_numpys(const struct fr_callee *f)
+{
+    return FR_CALLEE(f->call, exact) != Py_None && fr_call_depth == 0 && fr_plain_is_allowed();
+}
+
+/* Whether it is to be: a loop over elements, or one that looks at each value before it goes on, is nothing but calls from
+ * Python, which NumPy's scalars answer sooner than a graph is traced. */
 static bool
 is_numpys(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 {
     int64_t n;
 
-    if (FR_LIKELY(f->n_loop == 0) || fr_call_depth > 0 || fr_is_off(FR_OFF_unchanged) || is_traced())
+    if (FR_LIKELY(f->n_loop == 0) || !may_be_numpys(f))
         return false;
     n = n_elements_of(args, n_args);
     return n >= 0 && n <= f->n_loop;
 }
 
-/* Whether the next calls of the function itself and of its copy have the same bits, and are made by running them. */
+/* Whether it is to be called once, to see whether that is sooner. */
 static bool
-may_be_numpys(const struct fr_callee *f, uint64_t n_nodes)
+is_tried(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 {
-    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
-
-    return FR_CALLEE(f->call, exact) != Py_None && (stats->syncs || n_nodes > LOOP_NODES) && fr_env.eager_elems > 0 &&
-           !fr_env_waits_for_code();
+    return FR_UNLIKELY(fr_plain_is_tried(&f->habit)) && may_be_numpys(f) && n_elements_of(args, n_args) >= 0;
 }
 
-/* Notes whether a call that was traced and counted this since `began` was such a loop, or may be one. */
+/* Notes whether a call that was traced and counted this since `began` was such a loop, or may be one, which the next calls
+ * that run are. */
 static void
 note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_call_counters *before,
           const struct fr_call_counters *after, int64_t began)
 {
-    uint64_t n_nodes = after->n_nodes - before->n_nodes;
-    int64_t  n;
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
+    uint64_t                    n_nodes = after->n_nodes - before->n_nodes;
+    int64_t                     n;
 
-    if (!may_be_numpys(f, n_nodes))
+    if (!may_be_numpys(f) || !(stats->syncs || n_nodes > LOOP_NODES))
         return;
     if (after->n_elems - before->n_elems > n_nodes * NODE_ELEMENTS && !fr_plain_is_less(before, after)) {
         fr_plain_note_other(&f->habit, fr_now_ns() - began);
@@ -322,7 +319,7 @@ note_loop(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr_
         f->n_loop = n;
 }
 
-/* The function itself, once, to see whether that is sooner than its copy. */
+/* Calls it, for that. */
 static PyObject *
 try_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
@@ -361,8 +358,7 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
         f->n_operations = after.n_nodes - before->n_nodes;
     if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None)
         fr_plain_judge(&f->habit, before, &after, false);
-    if (fr_call_depth == 0)
-        note_loop(f, args, n_args, before, &after, began);
+    note_loop(f, args, n_args, before, &after, began);
 }
 
 /* A call of a closed function with more than arrays and numbers. Gives `call` back where it is not for this way. */
@@ -441,8 +437,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return result;
     if (is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args, names);
-    if (FR_UNLIKELY(fr_plain_is_tried(&f->habit)) && fr_call_depth == 0 && !is_traced() && may_be_numpys(f, LOOP_NODES + 1) &&
-        n_elements_of(args, n_args) >= 0)
+    if (is_tried(f, args, n_args))
         return try_unchanged(f, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)
         return enter(f, args, n_args, names);

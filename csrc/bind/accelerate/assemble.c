@@ -41,49 +41,50 @@ width_of(int32_t arg)
 
 /* ---- instructions */
 
-struct reader {
-    const struct fr_asm_opcodes *ops;
-    const uint8_t               *code;
-    int32_t                      n, i, start;
-};
-
-/* The next instruction: its offset, or -1. */
-static int32_t
-next(struct reader *r, struct unit *u)
+bool
+fr_asm_next(const struct fr_asm_opcodes *ops, const uint8_t *code, int32_t n, int32_t *i, struct fr_asm_instruction *out)
 {
     int32_t prefix = 0;
 
-    for (; r->i < r->n; r->i++) {
-        int op = r->code[2 * r->i];
-        int32_t arg = prefix | r->code[2 * r->i + 1], at = r->i;
+    for (; *i < n; ++*i) {
+        int     op = code[2 * *i];
+        int32_t arg = prefix | code[2 * *i + 1];
 
         if (op == 0) /* a cache */
             continue;
-        if (op == r->ops->prefix) {
+        if (op == ops->prefix) {
             prefix = arg << 8;
             continue;
         }
-        *u = (struct unit){.op = op, .arg = arg, .start = r->start, .target = NONE, .to = -1, .n_caches = r->ops->n_caches[op]};
-        u->width = width_of(arg);
-        r->i++;
-        r->start = at + 1 + u->n_caches;
-        if (r->ops->jump[op]) {
-            u->target = r->ops->jump[op] == 2 ? r->start - arg : r->start + arg;
-            u->width = 1;
-        }
-        return 2 * at;
+        *out = (struct fr_asm_instruction){2 * *i, op, arg};
+        ++*i;
+        return true;
     }
-    return -1;
+    return false;
+}
+
+/* What an instruction is whose prefixes begin at *start, which is put behind its caches. */
+static struct unit
+unit_of(const struct fr_asm_opcodes *ops, const struct fr_asm_instruction *in, int32_t *start)
+{
+    struct unit u = {.op = in->op, .arg = in->arg, .start = *start, .target = NONE, .to = -1, .width = width_of(in->arg),
+                     .n_caches = ops->n_caches[in->op]};
+
+    *start = in->at / 2 + 1 + u.n_caches;
+    if (ops->jump[in->op]) {
+        u.target = ops->jump[in->op] == 2 ? *start - in->arg : *start + in->arg;
+        u.width = 1;
+    }
+    return u;
 }
 
 static int32_t
 count_instructions(const struct fr_asm_opcodes *ops, const struct fr_asm_code *in)
 {
-    struct reader r = {ops, in->code, (int32_t)(in->n_code / 2), 0, 0};
-    struct unit   u;
-    int32_t       n = 0;
+    struct fr_asm_instruction one;
+    int32_t                   n = 0, i = 0;
 
-    while (next(&r, &u) >= 0)
+    while (fr_asm_next(ops, in->code, (int32_t)(in->n_code / 2), &i, &one))
         n++;
     return n;
 }
@@ -131,27 +132,28 @@ change_at(const int32_t **left, size_t *n_left, int32_t offset, int32_t *n)
 static void
 put_copy(struct assembly *a, int copy)
 {
-    struct reader  r = {a->ops, a->in->code, a->n_old, 0, 0};
-    const int32_t *left = a->in->change[copy], *instead;
-    size_t         n_left = a->in->n_words[copy];
-    struct unit    u;
-    int32_t        offset, n = 0, shift = copy ? a->n_old + 1 : 0;
-    bool           begun = !copy;
+    const int32_t            *left = a->in->change[copy], *instead;
+    size_t                    n_left = a->in->n_words[copy];
+    struct fr_asm_instruction one;
+    int32_t                   i = 0, start = 0, n = 0, shift = copy ? a->n_old + 1 : 0;
+    bool                      begun = !copy;
 
     a->begin[copy] = a->n;
-    for (int32_t number = 0; (offset = next(&r, &u)) >= 0; number++) {
+    for (int32_t number = 0; fr_asm_next(a->ops, a->in->code, a->n_old, &i, &one); number++) {
+        struct unit u = unit_of(a->ops, &one, &start);
+
         a->same[copy][number] = -1;
-        if (!begun && offset != a->in->again)
+        if (!begun && one.at != a->in->again)
             continue;
         u.start += shift;
         u.target += u.target >= 0 ? shift : 0;
         if (!begun)
             u = (struct unit){.op = a->ops->nothing, .start = a->n_old, .target = NONE, .to = -1, .width = 1};
         begun = true;
-        instead = change_at(&left, &n_left, offset, &n);
+        instead = change_at(&left, &n_left, one.at, &n);
         put(a, copy, number, &u, instead, n);
-        if (!copy && offset == a->in->again)
-            a->first = r.start;
+        if (!copy && one.at == a->in->again)
+            a->first = start;
     }
 }
 

@@ -26,6 +26,13 @@ struct fr_asm_opcodes {
     uint8_t nothing;   /* and NOP */
 };
 
+struct fr_asm_instruction {
+    int32_t at, op, arg; /* `at` in bytes */
+};
+
+/* The instruction at unit *i of n or behind it, without prefixes and caches, and *i behind it; false: there is none. */
+bool fr_asm_next(const struct fr_asm_opcodes *, const uint8_t *code, int32_t n, int32_t *i, struct fr_asm_instruction *);
+
 struct fr_asm_bytes {
     uint8_t *v;
     size_t   n, cap;

@@ -37,45 +37,19 @@ set_opcodes(PyObject *module, PyObject *args)
 
 /* ---- code read */
 
-struct instruction {
-    int32_t at, op, arg;   /* `at` in bytes; op: or MERGED */
-};
-enum { MERGED = -3 };      /* a value that comes from one of several instructions */
-
-/* The instruction at unit *i or behind it, without prefixes; false: there is none. */
-static bool
-next(const uint8_t *code, int32_t n, int32_t *i, struct instruction *out)
-{
-    int32_t prefix = 0;
-
-    for (; *i < n; ++*i) {
-        int     op = code[2 * *i];
-        int32_t arg = prefix | code[2 * *i + 1];
-
-        if (op == 0)
-            continue;
-        if (op == opcodes.prefix) {
-            prefix = arg << 8;
-            continue;
-        }
-        *out = (struct instruction){2 * *i, op, arg};
-        ++*i;
-        return true;
-    }
-    return false;
-}
+enum { MERGED = -3 }; /* instead of an opcode: a value that comes from one of several instructions */
 
 static PyObject *
 decoded(PyObject *module, PyObject *bytes)
 {
-    struct instruction in;
-    PyObject          *list = PyBytes_Check(bytes) ? PyList_New(0) : NULL;
-    int32_t            i = 0;
+    struct fr_asm_instruction in;
+    PyObject                 *list = PyBytes_Check(bytes) ? PyList_New(0) : NULL;
+    int32_t                   i = 0;
 
     (void)module;
     if (!list && !PyErr_Occurred())
         PyErr_SetString(PyExc_TypeError, "bytes are wanted");
-    while (list && next((const uint8_t *)PyBytes_AS_STRING(bytes), (int32_t)(PyBytes_GET_SIZE(bytes) / 2), &i, &in)) {
+    while (list && fr_asm_next(&opcodes, (const uint8_t *)PyBytes_AS_STRING(bytes), (int32_t)(PyBytes_GET_SIZE(bytes) / 2), &i, &in)) {
         PyObject *one = Py_BuildValue("iii", in.at, in.op, in.arg);
 
         if (!one || PyList_Append(list, one) < 0)
@@ -87,7 +61,7 @@ decoded(PyObject *module, PyObject *bytes)
 
 /* How many values more are on the stack afterwards. */
 static int
-effect(const struct instruction *in, bool jump)
+effect(const struct fr_asm_instruction *in, bool jump)
 {
     if (kind[in->op] == 'p') /* PRECALL */
         return 0;
@@ -96,17 +70,17 @@ effect(const struct instruction *in, bool jump)
 
 /* The stack, as which instruction put each value there. */
 struct stack {
-    struct instruction *v;
-    int32_t             n, cap;
-    bool                failed;
+    struct fr_asm_instruction *v;
+    int32_t                    n, cap;
+    bool                       failed;
 };
 
 static void
-resize(struct stack *s, int32_t n, struct instruction with)
+resize(struct stack *s, int32_t n, struct fr_asm_instruction with)
 {
     n = n < 0 ? 0 : n;
     if (n > s->cap) {
-        struct instruction *v = fr_realloc(s->v, 2 * (size_t)n * sizeof *v);
+        struct fr_asm_instruction *v = fr_realloc(s->v, 2 * (size_t)n * sizeof *v);
 
         if (!v) {
             s->failed = true;
@@ -132,10 +106,10 @@ note(PyObject *set, int32_t at)
 
 /* Notes what the call calls, if the stack says so. */
 static int
-note_callee(const struct stack *s, const struct instruction *in, PyObject *found, PyObject *merged)
+note_callee(const struct stack *s, const struct fr_asm_instruction *in, PyObject *found, PyObject *merged)
 {
-    int32_t                   place = s->n + effect(in, false) - 1; /* of the first of the two that are the callable and a NULL */
-    const struct instruction *value, *null;
+    int32_t                          place = s->n + effect(in, false) - 1; /* of the first of the two that are the callable and a NULL */
+    const struct fr_asm_instruction *value, *null;
 
     if (place < 0 || place + 1 >= s->n)
         return 0;
@@ -148,12 +122,12 @@ note_callee(const struct stack *s, const struct instruction *in, PyObject *found
 
 /* How an instruction leaves the stack. */
 static void
-step(struct stack *s, const struct instruction *in)
+step(struct stack *s, const struct fr_asm_instruction *in)
 {
     int32_t before = s->n, after;
 
     if (kind[in->op] == 's' && in->arg <= s->n && in->arg > 0) { /* SWAP */
-        struct instruction top = s->v[s->n - 1];
+        struct fr_asm_instruction top = s->v[s->n - 1];
 
         s->v[s->n - 1] = s->v[s->n - in->arg];
         s->v[s->n - in->arg] = top;
@@ -168,7 +142,7 @@ step(struct stack *s, const struct instruction *in)
     if (s->failed)
         return;
     if (kind[in->op] == 'g' && in->arg & 1 && s->n > 1) /* LOAD_GLOBAL with a NULL */
-        s->v[s->n - (NULL_ABOVE ? 1 : 2)] = (struct instruction){in->at, push_null, 0};
+        s->v[s->n - (NULL_ABOVE ? 1 : 2)] = (struct fr_asm_instruction){in->at, push_null, 0};
     if (s->n && (kind[in->op] == 'm' || kind[in->op] == 'c' || kind[in->op] == 'k'))
         s->v[s->n - 1] = *in;
 }
@@ -177,17 +151,17 @@ step(struct stack *s, const struct instruction *in)
 static int
 follow(const uint8_t *code, int32_t n, int32_t *height, struct stack *s, PyObject *found, PyObject *merged)
 {
-    static const struct instruction nothing = {-2, -2, 0};
-    struct instruction              in;
-    bool                            goes_on = true;
+    static const struct fr_asm_instruction nothing = {-2, -2, 0};
+    struct fr_asm_instruction              in;
+    bool                                   goes_on = true;
 
-    for (int32_t i = 0; next(code, n, &i, &in);) {
+    for (int32_t i = 0; fr_asm_next(&opcodes, code, n, &i, &in);) {
         int32_t here = height[in.at / 2], to;
 
         if (here >= 0) {
             resize(s, here, nothing);
             if (s->n)
-                s->v[s->n - 1] = (struct instruction){in.at, MERGED, 0};
+                s->v[s->n - 1] = (struct fr_asm_instruction){in.at, MERGED, 0};
         } else if (!goes_on) {
             s->n = 0;
         }

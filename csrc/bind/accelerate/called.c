@@ -153,6 +153,18 @@ asker_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject 
 
 enum { SHARED = 1024 }; /* elements of an array with more of which a tensor is made that sees it; others are copied */
 
+/* A tensor over an array's memory, or an array itself whose dtype frit has not. */
+static PyObject *
+shared(PyObject *array)
+{
+    PyObject *t = fr_share(NULL, array);
+
+    if (t || !PyErr_ExceptionMatches(PyExc_TypeError))
+        return t;
+    PyErr_Clear();
+    return Py_NewRef(array);
+}
+
 /* A call of a function of frit's with arrays. */
 static PyObject *
 call_ours(PyObject *ours, PyObject *const *args, size_t nargsf, PyObject *names)
@@ -165,11 +177,7 @@ call_ours(PyObject *ours, PyObject *const *args, size_t nargsf, PyObject *names)
     for (; i < n; i++) {
         PyObject *x = args[i];
 
-        in[i] = PyArray_CheckExact(x) && PyArray_SIZE(fr_array(x)) > SHARED ? fr_share(NULL, x) : Py_NewRef(x);
-        if (!in[i] && PyErr_ExceptionMatches(PyExc_TypeError)) { /* of no dtype of frit's */
-            PyErr_Clear();
-            in[i] = Py_NewRef(x);
-        }
+        in[i] = PyArray_CheckExact(x) && PyArray_SIZE(fr_array(x)) > SHARED ? shared(x) : Py_NewRef(x);
         if (!in[i])
             break;
     }
@@ -394,15 +402,11 @@ fr_crossing_called(PyObject *x)
 static PyObject *
 plain_method(PyObject *array, PyObject *name, bool rounds)
 {
-    PyObject *t = rounds ? fr_share(NULL, array) : NULL, *value;
+    PyObject *of = rounds ? shared(array) : Py_NewRef(array), *value = of ? PyObject_GetAttr(of, name) : NULL;
 
-    if (rounds && !t && !PyErr_ExceptionMatches(PyExc_TypeError))
-        return NULL;
-    PyErr_Clear();
-    value = PyObject_GetAttr(t ? t : array, name);
-    if (t && value)
+    if (value && of != array)
         Py_SETREF(value, keeper_of(value, plain_vectorcall));
-    Py_XDECREF(t);
+    Py_XDECREF(of);
     return value;
 }
 
@@ -417,7 +421,7 @@ static PyObject *
 plain_power(PyObject *a, PyObject *b, bool in_place)
 {
     PyObject *of = PyArray_CheckExact(a) ? a : PyArray_CheckExact(b) ? b : NULL;
-    PyObject *t, *result;
+    PyObject *by, *result;
     int64_t   v;
 
     if (of == a && !in_place && PyLong_CheckExact(b) && fr_value_small_int(b, &v) && v == 2 && !fr_env_waits_for_code()) {
@@ -425,15 +429,14 @@ plain_power(PyObject *a, PyObject *b, bool in_place)
         if (result || PyErr_Occurred())
             return result;
     }
-    t = of ? fr_share(NULL, of) : NULL;
-
-    if (of && !t && !PyErr_ExceptionMatches(PyExc_TypeError))
+    if (!of)
+        return plain_result(power_of(a, b, in_place));
+    if (!(by = shared(of)))
         return NULL;
-    PyErr_Clear();
-    result = !t ? power_of(a, b, in_place) : of == a ? power_of(t, b, in_place) : power_of(a, t, false);
-    if (result && result == t && in_place)
-        Py_SETREF(result, Py_NewRef(a));
-    Py_XDECREF(t);
+    result = of == a ? power_of(by, b, in_place) : power_of(a, by, in_place);
+    if (result == by && in_place)
+        Py_SETREF(result, Py_NewRef(of));
+    Py_DECREF(by);
     return plain_result(result);
 }
 

@@ -158,6 +158,14 @@ fr_callee_closed(PyObject *call, bool *stores, PyObject **attributes)
 }
 
 bool
+fr_callee_is_traced(void)
+{
+    const PyThreadState *t = PyThreadState_Get();
+
+    return t->c_tracefunc || t->c_profilefunc;
+}
+
+bool
 fr_callee_is_number(PyObject *o)
 {
     if (PyModule_CheckExact(o))

@@ -107,6 +107,8 @@ bool      fr_callee_closed(PyObject *call, bool *stores, PyObject **attributes);
 bool      fr_callee_is_number(PyObject *);    /* a Python or NumPy number, None, a str, NumPy */
 /* NumPy, and what stands in for it where a function takes it as an argument. */
 extern FR_HIDDEN PyObject *fr_callee_numpy, *fr_callee_stand_in;
+/* Whether somebody follows the lines of the functions that run: a debugger or a profiler. */
+bool      fr_callee_is_traced(void);
 int       fr_callee_init(PyObject *module);
 
 #endif

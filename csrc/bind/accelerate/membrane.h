@@ -51,6 +51,8 @@ bool      fr_lent_open(PyObject *tensor);
 bool      fr_lent_keep_loud(PyObject *array);
 
 /* ---- plain.c */
+/* Whether calls may run on NumPy's arrays at all now: not where everything is to be seen as it would be with large arrays. */
+bool      fr_plain_is_allowed(void);
 /* Whether this call of a function with that habit is to be plain from the beginning. */
 bool      fr_plain_is(struct fr_habit *, fr_args args, Py_ssize_t n_args);
 /* An outermost call begins, which may become plain (or not). */

@@ -75,14 +75,16 @@ fr_plain_is_less(const struct fr_call_counters *before, const struct fr_call_cou
     return was_plain(before, after, false) && c.traced > 3 * c.plain / 2;
 }
 
-/* Whether such calls may be plain: not where all is to be seen as it would be with large arrays. */
+bool
+fr_plain_is_allowed(void)
+{
+    return !fr_is_off(FR_OFF_unchanged) && fr_env.eager_elems > 0 && !fr_env_waits_for_code() && !fr_callee_is_traced();
+}
+
 static bool
 may_be_plain(const struct fr_habit *h)
 {
-    const PyThreadState *t = PyThreadState_Get();
-
-    return (h->n_turns < TURNS || h->is_timed) && !fr_is_off(FR_OFF_unchanged) && fr_env.eager_elems > 0 && !fr_env_waits_for_code() &&
-           !t->c_tracefunc && !t->c_profilefunc;
+    return (h->n_turns < TURNS || h->is_timed) && fr_plain_is_allowed();
 }
 
 static bool

@@ -12,8 +12,8 @@ PyTypeObject *fr_tensor_type, *fr_number_type, *fr_memory_type;
 #if !defined(Py_GIL_DISABLED) && !defined(Py_TRACE_REFS)
 struct fr_tensor_object *fr_type_waiting[FR_TYPE_WAITING_MAX];
 size_t                   fr_type_n_waiting;
-uint64_t                 fr_type_made;
 #endif
+uint64_t fr_type_made;
 
 struct fr_made                  fr_made_outside = {&fr_made_outside, &fr_made_outside};
 FR_THREAD_LOCAL struct fr_made *fr_made_now = &fr_made_outside;

@@ -4,6 +4,7 @@
  * storage lives as long as the ndarray. Where nobody else sees the memory, the ndarray owns it. A new ndarray from NumPy
  * becomes a tensor over its memory, and the storage holds the ndarray. */
 #include "bind/numpy/numpy.h"
+#include "base/alloc.h"
 #include "bind/numpy/npy.h"
 #include "core/buffer.h"
 
@@ -167,14 +168,14 @@ static void *
 owned_malloc(void *ctx, size_t n)
 {
     (void)ctx;
-    return malloc(n);
+    return fr_malloc(n);
 }
 
 static void *
 owned_calloc(void *ctx, size_t n, size_t size)
 {
     (void)ctx;
-    return calloc(n, size);
+    return fr_calloc(n, size);
 }
 
 static void
@@ -187,7 +188,7 @@ owned_free(void *ctx, void *p, size_t n)
         fr_buffer_unref(w->buffer);
         w->buffer = NULL;
     } else {
-        free(p);
+        fr_free(p);
     }
 }
 
@@ -198,8 +199,8 @@ owned_realloc(void *ctx, void *p, size_t n)
     void         *new;
 
     if (!w->buffer || w->buffer->mem != p)
-        return realloc(p, n);
-    if ((new = malloc(n))) {
+        return fr_realloc(p, n);
+    if ((new = fr_malloc(n))) {
         memcpy(new, p, n < w->buffer->n_bytes ? n : w->buffer->n_bytes);
         owned_free(ctx, p, 0);
     }
@@ -212,14 +213,14 @@ owned_end(PyObject *capsule)
     struct owned *w = PyCapsule_GetPointer(capsule, "mem_handler");
 
     fr_buffer_unref(w->buffer);
-    free(w);
+    fr_free(w);
 }
 
 /* The array owns the memory that it sees from now on; the reference moves in. */
 static bool
 give_memory(PyObject *array, struct fr_buffer *b)
 {
-    struct owned *w = malloc(sizeof *w);
+    struct owned *w = fr_malloc(sizeof *w);
     PyObject     *capsule = NULL;
 
     if (w) {
@@ -230,7 +231,7 @@ give_memory(PyObject *array, struct fr_buffer *b)
     }
     if (!capsule) {
         fr_buffer_unref(b);
-        free(w);
+        fr_free(w);
         return false;
     }
     ((PyArrayObject_fields *)array)->mem_handler = capsule;
@@ -262,11 +263,13 @@ owner_of(const struct fr_tensor *t)
 {
     struct fr_err     err;
     fr_status         st;
-    struct fr_buffer *b = can_own() ? fr_tensor_take(t, &st, &err) : NULL;
+    struct fr_buffer *b;
     PyObject         *array;
 
-    if (!b)
-        return can_own() && st != FR_OK ? fr_errors_raise(st, &err) : NULL;
+    if (!can_own())
+        return NULL;
+    if (!(b = fr_tensor_take(t, &st, &err)))
+        return st != FR_OK ? fr_errors_raise(st, &err) : NULL;
     if (!(array = array_over(t, b->mem, true)))
         fr_buffer_unref(b);
     else if (!give_memory(array, b))
