@@ -191,8 +191,8 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
 def _is_harmless(value: Any) -> bool:
     """Whether a callable is Python's or NumPy's, and is called as it is in plain calls."""
     name = getattr(value, "__module__", None)
-    if id(value) in _namespace.functions:
-        return _plain(value, _namespace.functions[id(value)]) is value
+    if id(value) in _namespace.functions or _few_name(value):
+        return _plain(value, _namespace.functions.get(id(value), value)) is value
     if type(value) is FunctionType:
         return False
     return type(name) is str and (package := name.partition(".")[0]) in _PYTHONS and package not in adopted
@@ -349,7 +349,7 @@ def _callables(what: Any) -> tuple[Any, Any]:
     call, where only what rounds otherwise than NumPy is ours."""
     ours = _namespace.functions.get(id(what))
     if ours is None:
-        return _callable(what), what
+        return _callable(what), _plain(what, what)
     return ours, _plain(what, ours)
 
 
@@ -357,8 +357,27 @@ def _plain(what: Any, ours: Any) -> Any:
     """What is called in a plain call instead of a function of NumPy's: ours where its bits are others, or it is sooner."""
     if id(what) not in _plains:
         facts = FACTS.get(_NAME_OF.get(id(what), ""), frozenset())
-        _plains[id(what)] = _core.plain(ours, None if "sooner" in facts or _NAME_OF.get(id(what)) in _ROUNDS else what)
+        is_ours = "sooner" in facts or _NAME_OF.get(id(what)) in _ROUNDS
+        if what is ours and not _few_name(what):        # (there is no end of such objects)
+            return what
+        _plains[id(what)] = _core.plain(ours, None if is_ours else what, _few_name(what))
     return _plains[id(what)]
+
+
+_few: dict[int, str] = {}       # id of a function of NumPy's -> its name, where C does it for few elements
+_few_in: set[str] = set()       # the modules in which they have been looked for, which NumPy may import late
+_FEW_HOMES = {"numpy", "numpy.linalg", "numpy.random"}
+
+
+def _few_name(what: Any) -> str:
+    """What csrc/bind/numpy/few.h calls a function of NumPy's, or nothing."""
+    for home in _FEW_HOMES - _few_in & sys.modules.keys() if len(_few_in) < len(_FEW_HOMES) else ():
+        _few_in.add(home)
+        for name in _core.few_names():
+            module, _, last = f"numpy.{name}".rpartition(".")
+            if module == home and last in vars(sys.modules[home]):
+                _few[id(getattr(sys.modules[home], last))] = name
+    return _few.get(id(what), "")
 
 
 def _callable(what: Any) -> Any:

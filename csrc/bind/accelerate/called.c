@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/env.h"
-#include "bind/numpy/npy.h"
+#include "base/ways.h"
+#include "bind/numpy/few.h"
 #include "bind/tensor/tensor.h"
 
 #include <structmember.h>
@@ -22,7 +23,8 @@ struct keeper {
     PyObject      *what;
     vectorcallfunc vectorcall;
     PyObject      *theirs;    /* of a function of ours in plain calls: NumPy's, if that has the same bits; of an asker: as others'; else NULL */
-    fr_op          op;        /* what it is, if that can be done at once */
+    fr_op          op;        /* what it is, if that can be done at once, */
+    fr_few         few;       /* and what does it for few elements; NULL: nothing */
 };
 static PyTypeObject  *keeper_type;
 static struct keeper *spare_keeper;
@@ -188,7 +190,7 @@ call_ours(PyObject *ours, PyObject *const *args, size_t nargsf, PyObject *names)
     return result;
 }
 
-/* Of a function of frit's in a plain call: with NumPy's results. */
+/* Of a function in a plain call: with NumPy's results. */
 static PyObject *
 plain_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
@@ -197,6 +199,9 @@ plain_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject 
 
     if (k->op != FR_N_OPS && !names && PyVectorcall_NARGS(nargsf) == fr_op_info[k->op].arity && !fr_env_waits_for_code())
         result = fr_functions_at_once(k->op, args);
+    if (!result && k->few && !PyErr_Occurred() && !fr_is_off(FR_OFF_few) &&
+        (result = k->few(args, PyVectorcall_NARGS(nargsf), names)))
+        fr_count_way(FR_WAY_few);
     if (result || PyErr_Occurred())
         return result;
     if (k->theirs)
@@ -219,6 +224,7 @@ keeper_of(PyObject *what, vectorcallfunc vectorcall)
     k->what = Py_NewRef(what);
     k->vectorcall = vectorcall;
     k->op = FR_N_OPS;
+    k->few = NULL;
     k->theirs = NULL;
     return (PyObject *)k;
 }
@@ -284,17 +290,21 @@ asker(PyObject *module, PyObject *what)
 static PyObject *
 plain(PyObject *module, PyObject *args)
 {
-    PyObject *ours, *theirs, *k;
-    fr_op     op;
+    PyObject   *ours, *theirs, *k;
+    const char *name;
+    fr_few      few;
+    fr_op       op;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO:plain", &ours, &theirs))
+    if (!PyArg_ParseTuple(args, "OOs:plain", &ours, &theirs, &name))
         return NULL;
     op = fr_functions_op(ours);
-    if (op == FR_N_OPS && theirs != Py_None)
+    few = fr_few_of(name);
+    if (op == FR_N_OPS && !few && theirs != Py_None)
         return Py_NewRef(theirs);
     if ((k = keeper_of(ours, plain_vectorcall))) {
         ((struct keeper *)k)->op = op;
+        ((struct keeper *)k)->few = few;
         ((struct keeper *)k)->theirs = theirs == Py_None ? NULL : Py_NewRef(theirs);
     }
     return k;
@@ -362,6 +372,8 @@ called_method(PyObject *x, PyObject *self)
         return NULL;
     if (PyMethod_Check(x) && fr_is_accelerated(PyMethod_GET_FUNCTION(x)))
         return Py_NewRef(x);
+    if (fr_membrane_is_plain && Py_REFCNT(x) > 1 && strcmp(Py_TYPE(self)->tp_name, "numpy.random.mtrand.RandomState") == 0)
+        return instead_of(x); /* of a module: numpy.random's */
     if (is_holder(self))
         return fr_membrane_is_plain ? Py_NewRef(x) : keeper_of(x, keeper_vectorcall);
     if (!fr_membrane_is_plain && whose == FR_OTHERS && fr_outside_is_strange(Py_TYPE(self)))
@@ -548,14 +560,22 @@ static PyType_Spec keeper_spec = {
     "frit._core._Keeper", sizeof(struct keeper), 0,
     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, keeper_slots};
 
+static PyObject *
+few_names(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    return fr_few_names();
+}
+
 PyMethodDef fr_called_methods[] = {
     {"keeper", keeper, METH_O, "keeper(what, /)\n--\n\nCalls it with arrays for loans."},
     {"reader", reader, METH_O, "reader(what, /)\n--\n\nCalls it when what is stored into lent memory is there."},
     {"looper", looper, METH_O, "looper(what, /)\n--\n\nCalls it with iterators of others that it may go over later."},
     {"asker", asker, METH_O, "asker(what, /)\n--\n\nCalls it as others' unless the arguments are the user's objects."},
     {"plain", plain, METH_VARARGS,
-     "plain(ours, theirs, /)\n--\n\nCalls a function of frit's and gives arrays and numbers; with NumPy's function, which has the\n"
-     "same bits, only where that can be done at once."},
+     "plain(ours, theirs, name, /)\n--\n\nCalls a function of frit's and gives arrays and numbers; with NumPy's function, which has the\n"
+     "same bits, only where that can be done at once. `name` is NumPy's, or empty."},
+    {"few_names", few_names, METH_NOARGS, "few_names()\n--\n\nThe functions of NumPy's that csrc/bind/numpy/few.h has."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,0 +1,226 @@
+/* bind/numpy/few_random.c -- few.h: single random numbers from numpy.random's own generator, which stands where NumPy's
+ * function would leave it. How its RandomState draws is frozen (NEP 19). */
+#include "bind/numpy/few.h"
+
+#include <math.h>
+
+#include <numpy/random/bitgen.h>
+
+/* The generator, as numpy.random has it now. */
+static struct generator {
+    PyObject *state;            /* numpy.random's RandomState */
+    PyObject *bits;             /* its bit generator, */
+    PyObject *acquire, *release;/* the methods of that one's lock, */
+    bitgen_t *draw;             /* and what draws */
+    bool      is_looked_for;
+} generator;
+
+static bool
+read_bits(PyObject *bits)
+{
+    PyObject *capsule = PyObject_GetAttrString(bits, "capsule"), *lock = capsule ? PyObject_GetAttrString(bits, "lock") : NULL;
+
+    Py_CLEAR(generator.bits);
+    Py_XSETREF(generator.acquire, lock ? PyObject_GetAttrString(lock, "acquire") : NULL);
+    Py_XSETREF(generator.release, lock ? PyObject_GetAttrString(lock, "release") : NULL);
+    generator.draw = generator.release && generator.acquire ? PyCapsule_GetPointer(capsule, "BitGenerator") : NULL;
+    if (generator.draw)
+        generator.bits = Py_NewRef(bits);
+    Py_XDECREF(capsule);
+    Py_XDECREF(lock);
+    return generator.draw != NULL;
+}
+
+/* Takes the generator's lock. NULL: there is none of this kind, unless an exception is set. */
+static bitgen_t *
+begin(void)
+{
+    static PyObject *name;
+    PyObject        *bits, *locked;
+    bool             is;
+
+    if (FR_UNLIKELY(!generator.is_looked_for)) {
+        generator.is_looked_for = true;
+        name = PyUnicode_InternFromString("_bit_generator");
+        generator.state = name ? fr_numpy_attr("random.mtrand._rand") : NULL;
+        PyErr_Clear();
+    }
+    if (!generator.state || !(bits = PyObject_GetAttr(generator.state, name))) {
+        PyErr_Clear();
+        return NULL;
+    }
+    is = bits == generator.bits || read_bits(bits); /* numpy.random.set_bit_generator() puts another in its place */
+    Py_DECREF(bits);
+    if (!is) {
+        PyErr_Clear();
+        return NULL;
+    }
+    if (!(locked = PyObject_CallNoArgs(generator.acquire)))
+        return NULL;
+    Py_DECREF(locked);
+    return generator.draw;
+}
+
+static bool
+end(void)
+{
+    PyObject *done = PyObject_CallNoArgs(generator.release);
+
+    Py_XDECREF(done);
+    return done != NULL;
+}
+
+/* A number below n: the bits that n - 1 has, until they are one. */
+static int64_t
+below(const bitgen_t *g, int64_t n)
+{
+    uint64_t most = (uint64_t)n - 1, mask = most, v;
+
+    if (most == 0)
+        return 0;
+    for (int shift = 1; shift < 64; shift *= 2)
+        mask |= mask >> shift;
+    if (most <= UINT32_MAX) {
+        if (most == UINT32_MAX)
+            return g->next_uint32(g->state);
+        while ((v = g->next_uint32(g->state) & mask) > most)
+            ;
+    } else {
+        while ((v = g->next_uint64(g->state) & mask) > most)
+            ;
+    }
+    return (int64_t)v;
+}
+
+PyObject *
+fr_few_randint(fr_args args, Py_ssize_t n, PyObject *names)
+{
+    int64_t   low = 0, high, v;
+    bitgen_t *g;
+
+    if (n < 1 || n > 2 || names || !fr_few_int(args[n - 1], &high) || (n == 2 && !fr_few_int(args[0], &low)) ||
+        low < INT32_MIN || high > INT32_MAX || low >= high || !(g = begin()))
+        return NULL;
+    v = low + below(g, high - low);
+    return end() ? PyLong_FromLongLong(v) : NULL;
+}
+
+PyObject *
+fr_few_uniform(fr_args args, Py_ssize_t n, PyObject *names)
+{
+    double    low = 0, high = 1, v;
+    bitgen_t *g;
+
+    if (n == 1 || n > 2 || names || (n == 2 && (!fr_few_number(args[0], &low) || !fr_few_number(args[1], &high))) ||
+        !isfinite(high - low) || high < low || !(g = begin()))
+        return NULL;
+    v = g->next_double(g->state);
+    return end() ? PyFloat_FromDouble(low + (high - low) * v) : NULL;
+}
+
+/* ---- np.random.choice of one */
+
+/* How many there are to choose from; 0: it is another call. */
+static int64_t
+count_of(PyObject *of)
+{
+    int64_t n;
+    double  f;
+
+    if (PyArray_CheckExact(of))
+        return PyArray_NDIM(fr_array(of)) == 1 && PyTypeNum_ISNUMBER(PyArray_TYPE(fr_array(of))) ? PyArray_DIM(fr_array(of), 0) : 0;
+    if (PyList_CheckExact(of)) {
+        n = PyList_GET_SIZE(of);
+        for (Py_ssize_t k = 0; k < n; k++) {
+            PyObject *x = PyList_GET_ITEM(of, k), *first = PyList_GET_ITEM(of, 0);
+            int64_t   i;
+
+            if (Py_TYPE(x) != Py_TYPE(first) || !(fr_few_int(x, &i) || fr_few_float(x, &f)))
+                return 0;
+        }
+        return n <= FR_FEW ? n : 0;
+    }
+    return fr_few_int(of, &n) && n > 0 && n <= INT32_MAX ? n : 0;
+}
+
+static PyObject *
+item_of(PyObject *of, int64_t i)
+{
+    PyObject *x;
+    int64_t   v;
+    double    f;
+
+    if (PyArray_CheckExact(of))
+        return PyArray_Scalar(PyArray_GETPTR1(fr_array(of), i), PyArray_DESCR(fr_array(of)), of);
+    if (!PyList_CheckExact(of))
+        return PyLong_FromLongLong(i);
+    x = PyList_GET_ITEM(of, i);
+    if (fr_few_float(x, &f))
+        return fr_few_scalar(f);
+    return fr_few_int(x, &v) ? fr_numpy_scalar_from(FR_I64, &v) : NULL;
+}
+
+/* The sum, and what addition loses of it added again (Kahan 1965), as numpy.random does it. */
+static double
+kahan_sum(const double *v, int64_t n)
+{
+    double sum = v[0], lost = 0;
+
+    for (int64_t i = 1; i < n; i++) {
+        double y = v[i] - lost, t = sum + y;
+
+        lost = (t - sum) - y;
+        sum = t;
+    }
+    return sum;
+}
+
+/* The sums of the first of n chances, divided by the last; false: NumPy has something to say of them. */
+static bool
+add_chances(PyObject *p, int64_t n, double sums[FR_FEW])
+{
+    double v[FR_FEW] = {0}, sum = 0;
+
+    if (PyArray_CheckExact(p)) {
+        if (!fr_few_is_of(p, NPY_DOUBLE, 1) || PyArray_DIM(fr_array(p), 0) != n)
+            return false;
+    } else if (!PyList_CheckExact(p) || PyList_GET_SIZE(p) != n) {
+        return false;
+    }
+    for (int64_t i = 0; i < n; i++) {
+        if (PyArray_CheckExact(p))
+            v[i] = fr_few_doubles(p)[i];
+        else if (!fr_few_number(PyList_GET_ITEM(p, i), &v[i]))
+            return false;
+        if (!(v[i] >= 0))
+            return false;
+        sums[i] = sum = i ? sum + v[i] : v[i];
+    }
+    if (!(fabs(kahan_sum(v, n) - 1) <= 1e-8))
+        return false;
+    for (int64_t i = 0; i < n; i++)
+        sums[i] /= sum;
+    return true;
+}
+
+PyObject *
+fr_few_choice(fr_args args, Py_ssize_t n, PyObject *names)
+{
+    int64_t   count = n == 1 ? count_of(args[0]) : 0, i = 0;
+    double    sums[FR_FEW];
+    bool      has_chances = names && PyTuple_GET_SIZE(names) == 1 && fr_few_is_named(names, "p");
+    bitgen_t *g;
+
+    if (count == 0 || (names && !has_chances) || (has_chances && (count > FR_FEW || !add_chances(args[1], count, sums))) ||
+        !(g = begin()))
+        return NULL;
+    if (has_chances) {
+        double at = g->next_double(g->state);
+
+        while (i < count - 1 && sums[i] <= at)
+            i++;
+    } else {
+        i = below(g, count);
+    }
+    return end() ? item_of(args[0], i) : NULL;
+}
