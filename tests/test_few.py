@@ -210,6 +210,16 @@ def test_it_is_used_in_plain_calls():
     assert given == expected and frit.stats()["few"] - before == 6 * 60 and g.stats.unchanged >= 1
 
 
+def test_what_is_handed_over_is_done_by_c():
+    f = frit.accelerate(lambda a, b: np.linalg.solve(a * 2.0, b + 1.0) + np.linalg.det(a - 1.0))
+    before = frit.stats()["few"], frit.stats()["handed"]
+    given = f(A, v)
+    assert (frit.stats()["few"] - before[0], frit.stats()["handed"] - before[1]) == (2, 2)
+    same(given, f.__wrapped__(A, v))
+    with pytest.raises(np.linalg.LinAlgError, match="Singular"):
+        f(np.zeros((3, 3)), v)
+
+
 def test_it_can_be_left_out():
     code = ("import numpy as np, frit\nfrom frit import _membrane as m\nf = m._plain(np.eye, m._namespace.functions[id(np.eye)])\n"
             "assert f(3).tolist() == np.eye(3).tolist() and frit.stats()['few'] == 0")

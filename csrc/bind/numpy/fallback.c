@@ -12,8 +12,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "bind/numpy/numpy.h"
-#include "bind/numpy/npy.h"
+#include "base/ways.h"
+#include "bind/numpy/few.h"
 
 enum { FEW = 4 };              /* most calls write to fewer memories */
 struct call {
@@ -298,6 +298,18 @@ what_is_known(PyObject *func)
     return is_ufunc_at(func) ? WRITES_FIRST : 0;
 }
 
+/* By C where few elements are in it. */
+static PyObject *
+call_function(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    fr_few    few = fr_is_off(FR_OFF_few) ? NULL : fr_few_function(func);
+    PyObject *result = few ? few(args, n, kwnames) : NULL;
+
+    if (result)
+        fr_count_way(FR_WAY_few);
+    return result || PyErr_Occurred() ? result : PyObject_Vectorcall(func, args, (size_t)n, kwnames);
+}
+
 /* One attempt. func is called with the converted args; func NULL: the method `name` of args[0]. */
 static PyObject *
 attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
@@ -325,8 +337,7 @@ attempt(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kw
     }
     for (size_t k = 0; k < c.guests.n; k++)
         any_read |= !fr_of(c.guests.v[k].tensor)->readonly && !PyArray_ISWRITEABLE(fr_array(c.guests.v[k].shown));
-    raw = func ? PyObject_Vectorcall(func, list, (size_t)n, kwnames)
-               : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
+    raw = func ? call_function(func, list, n, kwnames) : PyObject_VectorcallMethod(name, list, (size_t)n, kwnames);
     if (!raw)
         *retry = !writable && any_read && was_read_only();
 out:

@@ -3,11 +3,12 @@
 
 #include <string.h>
 
-static const struct row {
+static struct row {
     const char *name;
     fr_few      function;
+    PyObject   *theirs;
 } rows[] = {
-#define FEW(name, function) {name, function},
+#define FEW(name, function) {name, function, NULL},
 #include "bind/numpy/few.def"
 };
 
@@ -17,6 +18,18 @@ fr_few_of(const char *name)
     for (size_t i = 0; i < FR_LEN(rows); i++)
         if (strcmp(rows[i].name, name) == 0)
             return rows[i].function;
+    return NULL;
+}
+
+fr_few
+fr_few_function(PyObject *function)
+{
+    for (size_t i = 0; i < FR_LEN(rows); i++) {
+        if (!rows[i].theirs && strncmp(rows[i].name, "random.", 7) != 0 && !(rows[i].theirs = fr_numpy_attr(rows[i].name)))
+            PyErr_Clear();
+        if (rows[i].theirs == function)
+            return rows[i].function;
+    }
     return NULL;
 }
 

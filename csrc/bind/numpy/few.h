@@ -14,6 +14,8 @@ typedef PyObject *(*fr_few)(fr_args args, Py_ssize_t n, PyObject *names);
 
 /* By NumPy's name, "linalg.inv"; NULL: it has none. */
 fr_few    fr_few_of(const char *name);
+/* The same of NumPy's function itself, but for those of numpy.random. */
+fr_few    fr_few_function(PyObject *function);
 /* The names, a new tuple. */
 PyObject *fr_few_names(void);
 
