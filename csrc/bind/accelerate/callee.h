@@ -13,12 +13,14 @@ struct fr_habit {
     bool     is_open;   /* as the counts of the last call say */
     bool     is_timed;  /* it is plain since that was sooner */
     uint8_t  n_turns;   /* how often they were and are no longer */
-    uint8_t  n_tried;   /* plain calls that were made to be timed */
+    uint8_t  n_tried;   /* plain calls that were made to be timed, of the trial that goes on */
+    bool     is_settled;/* no more of them are made */
     uint8_t  n_late;    /* calls that were not, after the last turn */
     uint32_t n_plain;   /* calls that were, */
     uint32_t look_at;   /* and with which number one is made otherwise, to see whether that is still right */
-    uint32_t n_other;   /* calls that were not */
-    int64_t  plain_ns, other_ns; /* the shortest of those that were timed; 0: none */
+    uint32_t n_other;   /* calls that were not, */
+    uint32_t try_at;    /* and with which number one is made plain, to see whether that is sooner */
+    int64_t  plain_ns, other_ns; /* the shortest of those that were timed lately; 0: none */
 };
 /* The named tuple _Call of accelerate.py as the function has it now, and calls captured with it. */
 struct fr_callee {

@@ -28,8 +28,9 @@ enum {
 enum { OBJECT = 17, EVALUATED = 65, HANDED = 125, STRANGE = 70, ELEMENTS = 30 };
 enum { OF_ARRAYS = 29, OF_NUMBERS = 2, OF_VIEWS = 39, OF_HANDED = 275, OF_ELEMENTS = 140 };
 
-/* Calls that are timed: after some that compile and plan, so many of the one kind, and then of the other. */
-enum { WARM = 2, TIMED = 2, TRIED = 2, TOO_SHORT = 200000 /* ns */ };
+/* Calls that are timed: after some that compile and plan a few of the one kind, and then of the other. What else goes on
+ * meanwhile may mislead, a compiler above all: the same is done again when there have been twice as many calls. */
+enum { WARM = 1, TIMED = 1, LATELY = 8, TRIED = 2, LATE_TIMED = 2, TOO_SHORT = 200000 /* ns */ };
 
 /* What a call, or a part of one, cost as it was traced, and what it would cost as a plain one. */
 struct costs {
@@ -99,7 +100,7 @@ has_large(fr_args args, Py_ssize_t n_args)
 bool
 fr_plain_is_tried(const struct fr_habit *h)
 {
-    return h->is_open && h->n_other >= WARM + TIMED && h->n_tried < TRIED && h->other_ns >= TOO_SHORT;
+    return h->is_open && !h->is_settled && h->n_other >= WARM + TIMED && h->n_other >= h->try_at && h->other_ns >= TOO_SHORT;
 }
 
 /* Whether this call is to be. */
@@ -119,7 +120,8 @@ fr_plain_is_timed(const struct fr_habit *h, bool plain)
 {
     if (plain)
         return !h->is_plain || h->n_turns > 0 || h->n_plain + 1 >= h->look_at;
-    return h->is_timed || (h->is_open && h->n_other >= WARM && h->n_tried < TRIED) || (h->n_turns == TURNS && h->n_late <= TIMED);
+    return h->is_timed || (h->is_open && !h->is_settled && h->n_other >= WARM && h->n_other + LATELY >= h->try_at) ||
+           (h->n_turns == TURNS && h->n_late <= LATE_TIMED);
 }
 
 /* Whether plain calls are sooner, and by more than calls differ. */
@@ -139,7 +141,7 @@ settle(struct fr_habit *h)
         return;
     h->is_plain = h->is_timed = true;
     h->n_plain = 0;
-    h->look_at = LOOK_AFTER / 8; /* something may have taken the processor meanwhile: a compiler of ours does */
+    h->look_at = LOOK_AFTER / 8;
 }
 
 /* Notes how long a plain call took that was made for that. False: it is to be made once more. */
@@ -149,9 +151,11 @@ note_try(struct fr_habit *h, int64_t ns)
     bool first = h->n_tried++ == 0;
 
     h->plain_ns = first || ns < h->plain_ns ? ns : h->plain_ns;
-    if (first && ns >= 3 * h->other_ns / 4 && ns < 3 * h->other_ns / 2)
+    if (h->n_tried < TRIED && ns >= 3 * h->other_ns / 4 && ns < 2 * h->other_ns)
         return false;
-    h->n_tried = TRIED;
+    h->n_tried = 0;
+    h->try_at = 2 * h->n_other;
+    h->is_settled = h->plain_ns >= 3 * h->other_ns / 2;
     return true;
 }
 
@@ -161,8 +165,11 @@ fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
     int64_t *least = plain ? &h->plain_ns : &h->other_ns;
 
     if (plain && !h->is_plain) {
-        if (note_try(h, ns))
-            settle(h);
+        if (!note_try(h, ns))
+            return;
+        settle(h);
+        if (!h->is_plain)
+            h->other_ns = 0; /* of those that come until it is tried again */
     } else { /* once calls have been settled for long the last one counts */
         *least = *least && *least < ns && !h->is_timed ? *least : ns;
     }
@@ -179,7 +186,11 @@ fr_plain_note_other(struct fr_habit *h, int64_t ns)
 bool
 fr_plain_is_sooner(struct fr_habit *h, int64_t ns)
 {
-    return note_try(h, ns) && is_sooner(h);
+    bool tried = note_try(h, ns), sooner = tried && is_sooner(h);
+
+    if (tried && !sooner)
+        h->other_ns = 0;
+    return sooner;
 }
 
 void
@@ -206,7 +217,7 @@ static FR_THREAD_LOCAL bool     resuming; /* as soon as no function is in the se
 void
 fr_plain_begin(const struct fr_habit *h, bool may_be)
 {
-    may_be = may_be && may_be_plain(h) && !(h->n_tried >= TRIED && h->other_ns <= h->plain_ns);
+    may_be = may_be && may_be_plain(h) && !(h->try_at && !h->is_plain);
     fr_info_call_counters(&look.at);
     look.n_plain = look.n_turns = look.n_looks = 0;
     resuming = false;
@@ -275,7 +286,7 @@ fr_plain_judge(struct fr_habit *h, const struct fr_call_counters *before, const 
     h->n_turns += h->is_plain && !plain;
     h->is_plain = plain;
     h->is_timed &= plain;
-    if (h->n_turns == TURNS && ++h->n_late == TIMED + 1 && h->plain_ns) /* the last word */
+    if (h->n_turns == TURNS && ++h->n_late == LATE_TIMED + 1 && h->plain_ns) /* the last word */
         settle(h);
     h->is_open = c.plain < OPEN * c.traced || h->n_other >= LATE;
     h->n_other++;
