@@ -179,7 +179,7 @@ exec_module(PyObject *module)
     fr_methods_init();
     if (fr_type_init(module) < 0 || fr_become_init() < 0 || fr_iterate_init() < 0 || fr_flags_init(module) < 0 ||
         fr_flat_init(module) < 0 || fr_accelerate_init(module) < 0 ||
-        fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_crossing_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
+        fr_outside_init() < 0 || fr_method_init(module) < 0 || fr_hot_init(module) < 0 || fr_crossing_init(module) < 0 || fr_ufunc_init(module) < 0 || add_methods(module) < 0 ||
         fr_dispatch_init(module) < 0)
         return -1;
     if (call_with("atexit", "register", PyObject_GetAttrString(module, "_stop"), NULL) < 0)

@@ -376,6 +376,17 @@ def item_of_top(index: int, depth: int = 1) -> Instead:
     return [*deeper, (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT, *deeper]
 
 
+def asked(index: int, top: bool) -> Instead:
+    """`constant[value]` for the value on top of the stack, which stays, or for the constant; the answer is dropped."""
+    value = (_COPY, 1) if top else (LOAD_CONST, index)
+    return [value, (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT, (OP["POP_TOP"], 0)]
+
+
+def is_conditional(this: Instruction) -> bool:
+    """Whether a jump asks for the value on top of the stack."""
+    return "POP_JUMP" in dis.opname[this[1]]
+
+
 def load_global(this: Instruction, more: Instead) -> Instead:
     """The global, and `more` of it, with the NULL that it is loaded with where it was."""
     plain = [(this[1], this[2] & ~1), *more]

@@ -223,14 +223,22 @@ def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
         plain, enter = _plain_crossings(read, place, names), place(_core.ENTER)
         leave = _bytecode.jump_if(enter, _assemble.THERE)
         back = _bytecode.jump_if(enter, _assemble.HERE) + _bytecode.jump_back(_assemble.THERE)
-        for at, op, _ in read.listed:
+        for this in read.listed:
+            at, op, _ = this
             if op in _bytecode.LOOPS and code.co_name not in _COMPREHENSIONS:
-                changes[at], plain[at] = leave + changes.get(at, _SAME), back + plain.get(at, _SAME)
+                changes[at], plain[at] = leave + changes.get(at, _SAME), _turn(read, this, place) + back + plain.get(at, _SAME)
         changes[start] = _SAME + leave + changes.get(start, _SAME)[1:]
         again = start, plain
-    new, second = _assemble.replace(code, changes, tuple(consts), 2, again)
+    new, second = _assemble.replace(code, changes, tuple(consts), 3, again)
     _ours[id(new)] = new, code, second
     return new
+
+
+def _turn(read: _Read, jump: _bytecode.Instruction, place: Callable[[Any], int]) -> Instead:
+    """What stands before a jump by which a loop turns: its object is asked (csrc/bind/accelerate/hot.h)."""
+    header = _bytecode.jumps_to(jump)
+    is_for = next(op for at, op, _ in read.listed if at >= header) in _ITERATES     # (a prefix may stand before it)
+    return _bytecode.asked(place(_core._Loop(read.code, header, jump[0], is_for)), is_for or _bytecode.is_conditional(jump))
 
 
 def written(code: CodeType) -> CodeType:

@@ -158,7 +158,9 @@ def core():
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, function: Any, stats: CallStats, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
               "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
-    for name, takes in ("_Method", "name: str"), ("_Receiver", "name: str"), ("_To", "exponent: float"):
+    for name, takes in (
+            ("_Method", "name: str"), ("_Receiver", "name: str"), ("_To", "exponent: float"),
+            ("_Loop", "code: Any, header: int, last: int, is_for: bool")):
         lines += ["", "", "@final", f"class {name}:", f"    def __new__(cls, {takes}, /) -> {name}: ...",
                   "    def __getitem__(self, key: Any, /) -> Any: ..."]
     lines += ["", "", "_behind_numpy: dict[str, Any]", ""]

@@ -184,7 +184,7 @@ run_unchanged(PyObject *call, fr_args args, Py_ssize_t n_args, PyObject *names)
     stats->calls++;
     stats->unchanged++;
     fr_count_way(FR_WAY_unchanged);
-    return PyObject_Vectorcall(FR_CALLEE(call, exact), args, (size_t)(n_args - n_named(names)), names);
+    return fr_membrane_call_plain(FR_CALLEE(call, exact), args, n_args, names);
 }
 
 /* True, with *result, if the call was made again as one before. */

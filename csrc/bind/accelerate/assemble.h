@@ -33,6 +33,13 @@ struct fr_asm_instruction {
 /* The instruction at unit *i of n or behind it, without prefixes and caches, and *i behind it; false: there is none. */
 bool fr_asm_next(const struct fr_asm_opcodes *, const uint8_t *code, int32_t n, int32_t *i, struct fr_asm_instruction *);
 
+/* The unit behind an instruction and its caches. */
+static inline int32_t
+fr_asm_behind(const struct fr_asm_opcodes *ops, const struct fr_asm_instruction *in)
+{
+    return in->at / 2 + 1 + ops->n_caches[in->op];
+}
+
 struct fr_asm_bytes {
     uint8_t *v;
     size_t   n, cap;

@@ -6,6 +6,7 @@
 #include "bind/accelerate/assemble.h"
 
 static struct fr_asm_opcodes opcodes;
+const struct fr_asm_opcodes *const fr_bytecode_opcodes = &opcodes;
 /* What else an opcode is, by letters of _bytecode.py. */
 static uint8_t kind[256], push_null;
 enum { NULL_ABOVE = PY_VERSION_HEX >= 0x030d0000 }; /* of the callable, in a call; before that below it */

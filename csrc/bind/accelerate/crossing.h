@@ -24,6 +24,8 @@ int       fr_whose_class(PyTypeObject *);
 int       fr_whose_function(PyObject *f);
 /* Whether code crosses that has this address. */
 bool      fr_whose_crosses(PyObject *code);
+/* The code that was written, of one that crosses; any other itself: borrowed. */
+PyObject *fr_whose_written(PyObject *code);
 /* Whether each function that runs is in the copy of its code in which values cross. */
 bool      fr_whose_all_cross(void);
 void      fr_whose_set(PyObject *codes, PyObject *prepare, PyObject *search);

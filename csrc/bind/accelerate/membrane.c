@@ -146,14 +146,10 @@ run(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
     return result;
 }
 
-/* With arrays as they are. */
-static PyObject *
-run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
-          PyObject *names)
+PyObject *
+fr_membrane_call_plain(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    bool      outermost = !fr_membrane_is_plain, is_timed = outermost && fr_plain_is_timed(habit, true);
-    int64_t   began = is_timed ? fr_now_ns() : 0;
-    uint64_t  before = fr_membrane_n_large;
+    bool      outermost = !fr_membrane_is_plain;
     PyObject *callee, *result;
 
     if (outermost && !fr_whose_search())
@@ -165,6 +161,19 @@ run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habi
         result = NULL;
     Py_XDECREF(callee);
     fr_membrane_is_plain = !outermost;
+    return result;
+}
+
+/* With arrays as they are. */
+static PyObject *
+run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
+          PyObject *names)
+{
+    bool      is_timed = !fr_membrane_is_plain && fr_plain_is_timed(habit, true);
+    int64_t   began = is_timed ? fr_now_ns() : 0;
+    uint64_t  before = fr_membrane_n_large;
+    PyObject *result = fr_membrane_call_plain(function, args, n_args, names);
+
     if (is_timed && result)
         fr_plain_time(habit, true, fr_now_ns() - began);
     if (fr_membrane_n_large != before)
@@ -257,7 +266,19 @@ crossed(PyObject *module, PyObject *args)
     return out;
 }
 
+static PyObject *
+called_plain(PyObject *module, PyObject *args)
+{
+    (void)module;
+    if (PyTuple_GET_SIZE(args) == 0) {
+        PyErr_SetString(PyExc_TypeError, "a function is wanted");
+        return NULL;
+    }
+    return fr_membrane_call_plain(PyTuple_GET_ITEM(args, 0), PySequence_Fast_ITEMS(args) + 1, PyTuple_GET_SIZE(args) - 1, NULL);
+}
+
 PyMethodDef fr_membrane_methods[] = {
+    {"called_plain", called_plain, METH_VARARGS, "called_plain(function, /, *args)\n--\n\nA plain call, for tests."},
     {"crossed", crossed, METH_VARARGS,
      "crossed(function, args, kwargs, describe, stats, /)\n--\n\nThe call of a function in which values cross, or what describe() says of the tensors that it would\n"
      "compute at its end."},

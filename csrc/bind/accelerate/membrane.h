@@ -84,6 +84,8 @@ void      fr_plain_met_large(struct fr_habit *);
  * what would be computed at the end, and its result is the call's. */
 PyObject *fr_membrane_call(PyObject *function, struct fr_call_stats *, struct fr_habit *, fr_args args, Py_ssize_t n_args,
                            PyObject *names, PyObject *describe);
+/* The function itself, in the second copy of its code, with arrays as they are. */
+PyObject *fr_membrane_call_plain(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names);
 extern PyMethodDef fr_membrane_methods[], fr_crossing_methods[];
 
 /* ---- crossing.c, called.c, whose.c, crossing_type.c */

@@ -115,6 +115,14 @@ fr_whose_crosses(PyObject *code)
     return entry_of(code) != NULL;
 }
 
+PyObject *
+fr_whose_written(PyObject *code)
+{
+    PyObject *found = entry_of(code);
+
+    return found ? PyTuple_GET_ITEM(found, 1) : code;
+}
+
 bool
 fr_crossing_is_of(PyObject *code, PyObject *written)
 {

@@ -1,0 +1,534 @@
+/* bind/accelerate/hot.c -- see hot.h: the object that stands where a loop turns in plain calls, what it reads of the frame
+ * that runs, and what it writes there. */
+#include "bind/accelerate/hot.h"
+
+#include <frameobject.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "base/tune.h"
+#include "base/ways.h"
+#include "bind/accelerate/accelerate.h"
+#include "bind/accelerate/assemble.h"
+#include "bind/accelerate/membrane.h"
+
+/* ---- iterators of ranges, whose fields are looked for once */
+
+struct range_iterator {
+    PyObject_HEAD
+#if PY_VERSION_HEX < 0x030c0000
+    long index, start, step, len;
+#else
+    long start, step, len;
+#endif
+};
+
+static void
+read_iterator(const struct range_iterator *it, union fr_hot_cell cell[3])
+{
+#if PY_VERSION_HEX < 0x030c0000
+    cell[0].i = it->start + it->index * it->step;
+    cell[1].i = it->len - it->index;
+#else
+    cell[0].i = it->start;
+    cell[1].i = it->len;
+#endif
+    cell[2].i = it->step;
+}
+
+static void
+write_iterator(struct range_iterator *it, const union fr_hot_cell cell[3])
+{
+#if PY_VERSION_HEX < 0x030c0000
+    it->index = it->len - cell[1].i;
+#else
+    it->start = cell[0].i;
+    it->len = cell[1].i;
+#endif
+}
+
+/* Whether they are where this expects them: 7, 10 of range(4, 12, 3) after its first; then its last is left. */
+static bool
+iterators_are_known(void)
+{
+    PyObject         *range = PyObject_CallFunction((PyObject *)&PyRange_Type, "iii", 4, 12, 3), *it = range ? PyObject_GetIter(range) : NULL;
+    PyObject         *first = it ? PyIter_Next(it) : NULL, *last;
+    union fr_hot_cell cell[3];
+    bool              known = first && Py_IS_TYPE(it, &PyRangeIter_Type) && Py_TYPE(it)->tp_basicsize == sizeof(struct range_iterator);
+
+    if (known) {
+        read_iterator((struct range_iterator *)it, cell);
+        known = cell[0].i == 7 && cell[1].i == 2 && cell[2].i == 3;
+        cell[0].i = 10;
+        cell[1].i = 1;
+    }
+    if (known) {
+        write_iterator((struct range_iterator *)it, cell);
+        last = PyIter_Next(it);
+        known = last && PyLong_AsLong(last) == 10;
+        Py_XDECREF(last);
+        last = PyIter_Next(it);
+        known = known && !last;
+        Py_XDECREF(last);
+    }
+    PyErr_Clear();
+    Py_XDECREF(range);
+    Py_XDECREF(it);
+    Py_XDECREF(first);
+    return known;
+}
+
+/* ---- loops */
+
+enum { ENTRIES = 24,       /* after so many it is asked whether they are worth it: */
+       WORTH_TURNS = 6,    /* turns of an entry */
+       FUTILE = 6,         /* entries, one after the other, that made none */
+       ANEW = 8 };         /* translations */
+
+struct loop {
+    PyObject_HEAD
+    PyCodeObject          *code;
+    struct fr_hot_program *program;
+    struct fr_hot_source   source;
+    uint32_t               n_asked, n_entries, n_futile, n_anew;
+    uint64_t               n_turns;
+    bool                   is_off, is_running;
+};
+
+static bool works;
+static struct fr_hot_run *spare;
+
+/* Where the loop's instructions are: what turns to the same place, or into it from behind (a while loop is turned at its end, and
+ * by `continue` at its beginning). */
+static void
+find_extent(struct loop *l)
+{
+    PyObject                 *bytes = PyCode_GetCode(l->code);
+    struct fr_asm_instruction in;
+    bool                      grew = true;
+
+    while (bytes && grew) {
+        int32_t unit = 0, n = (int32_t)(PyBytes_GET_SIZE(bytes) / 2);
+
+        grew = false;
+        while (fr_asm_next(fr_bytecode_opcodes, (const uint8_t *)PyBytes_AS_STRING(bytes), n, &unit, &in)) {
+            int32_t to = 2 * (fr_asm_behind(fr_bytecode_opcodes, &in) - in.arg);
+
+            if (fr_bytecode_opcodes->jump[in.op] == 2 && to == l->source.header && in.at > l->source.last) {
+                l->source.last = in.at;
+                grew = true;
+            }
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(bytes);
+}
+
+static PyObject *
+loop_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+    struct loop *l;
+    PyObject    *code;
+    int          header, last, is_for;
+
+    if (kwargs && PyDict_GET_SIZE(kwargs) > 0) {
+        PyErr_SetString(PyExc_TypeError, "no names are taken");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "O!iip:_Loop", &PyCode_Type, &code, &header, &last, &is_for) || !(l = (struct loop *)type->tp_alloc(type, 0)))
+        return NULL;
+    l->code = (PyCodeObject *)Py_NewRef(code);
+    l->source = (struct fr_hot_source){.code = l->code, .header = header, .last = last, .is_for = is_for};
+    find_extent(l);
+    return (PyObject *)l;
+}
+
+static void
+loop_dealloc(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+
+    fr_hot_free(((struct loop *)self)->program);
+    Py_XDECREF(((struct loop *)self)->code);
+    type->tp_free(self);
+    Py_DECREF(type);
+}
+
+static PyObject *
+loop_reduce(PyObject *self, PyObject *unused)
+{
+    const struct loop *l = (struct loop *)self;
+
+    (void)unused;
+    return Py_BuildValue("O(OiiO)", Py_TYPE(self), l->code, (int)l->source.header, (int)l->source.last, l->source.is_for ? Py_True : Py_False);
+}
+
+/* ---- what is read and written */
+
+static void
+read_view(PyObject *o, struct fr_hot_view *v)
+{
+    PyArrayObject *a = fr_array(o);
+
+    *v = (struct fr_hot_view){.data = PyArray_DATA(a), .array = o, .writable = PyArray_ISWRITEABLE(a)};
+    for (int k = 0; k < PyArray_NDIM(a); k++) {
+        v->dim[k] = PyArray_DIM(a, k);
+        v->stride[k] = PyArray_STRIDE(a, k);
+    }
+}
+
+static void
+read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell, struct fr_hot_view *view)
+{
+    if (type->kind == FR_HOT_ARRAY) {
+        read_view(o, view);
+    } else if (type->kind == FR_HOT_PYTHON) {
+        if (type->dtype == FR_F64)
+            cell->f = PyFloat_AS_DOUBLE(o);
+        else
+            cell->i = PyLong_AsLongLong(o);
+    } else if (type->kind == FR_HOT_NUMPY) {
+        switch (type->dtype) {
+        case FR_F64: cell->f = PyArrayScalar_VAL(o, Double); break;
+        case FR_F32: cell->f = PyArrayScalar_VAL(o, Float); break;
+        case FR_I64: cell->i = PyArrayScalar_VAL(o, Long); break;
+        case FR_I32: cell->i = PyArrayScalar_VAL(o, Int); break;
+        case FR_I16: cell->i = PyArrayScalar_VAL(o, Short); break;
+        case FR_I8: cell->i = PyArrayScalar_VAL(o, Byte); break;
+        case FR_U32: cell->i = PyArrayScalar_VAL(o, UInt); break;
+        case FR_U16: cell->i = PyArrayScalar_VAL(o, UShort); break;
+        case FR_U8: cell->i = PyArrayScalar_VAL(o, UByte); break;
+        default: cell->i = PyArrayScalar_VAL(o, Bool); break;
+        }
+    }
+}
+
+/* A window as an array: a new one over the same memory. */
+static PyObject *
+window_of(const struct fr_hot_view *v, const struct fr_hot_value *type)
+{
+    npy_intp  dims[FR_HOT_AXES], strides[FR_HOT_AXES];
+    PyObject *array;
+
+    if (!v->is_window)
+        return Py_NewRef(v->array);
+    for (int k = 0; k < type->ndim; k++) {
+        dims[k] = v->dim[k];
+        strides[k] = v->stride[k];
+    }
+    array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(fr_numpy_descrs[type->dtype]), type->ndim, dims, strides, v->data,
+                                 v->writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
+    if (array && PyArray_SetBaseObject(fr_array(array), Py_NewRef(v->array)) < 0)
+        Py_CLEAR(array);
+    return array;
+}
+
+static PyObject *
+boxed(const union fr_hot_cell *cell, const struct fr_hot_view *view, const struct fr_hot_value *type)
+{
+    union {
+        double f;
+        float  f32;
+    } number = {.f = cell->f};
+
+    switch (type->kind) {
+    case FR_HOT_NONE: return Py_NewRef(Py_None);
+    case FR_HOT_ARRAY: return window_of(view, type);
+    case FR_HOT_PYTHON:
+        return type->dtype == FR_F64 ? PyFloat_FromDouble(cell->f) : type->dtype == FR_BOOL ? PyBool_FromLong(cell->i != 0)
+                                                                                            : PyLong_FromLongLong(cell->i);
+    default: /* (integers lie first in their cell: the machine is little-endian) */
+        if (type->dtype == FR_BOOL)
+            return Py_NewRef(cell->i ? PyArrayScalar_True : PyArrayScalar_False);
+        if (type->dtype == FR_F32)
+            number.f32 = (float)cell->f;
+        return fr_numpy_scalar_from(type->dtype, &number);
+    }
+}
+
+/* Whether globals and functions are what the program takes them for. */
+static bool
+guards_hold(const struct loop *l)
+{
+    const struct fr_hot_program *p = l->program;
+
+    for (int k = 0; k < p->n_guards; k++) {
+        PyObject *o = fr_hot_global(&l->source, p->guard[k].name);
+
+        if (o && p->guard[k].attr)
+            o = PyModule_Check(o) ? PyDict_GetItemWithError(PyModule_GetDict(o), p->guard[k].attr) : NULL;
+        if (o != p->guard[k].value || (p->guard[k].code && PyFunction_GET_CODE(o) != p->guard[k].code)) {
+            PyErr_Clear();
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether an attribute is read and written without anybody's code: a new reference; NULL: it is not, or is not there. */
+static PyObject *
+plain_attribute(PyObject *o, PyObject *name)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject     *found = _PyType_Lookup(type, name), *v;
+
+    if (type->tp_getattro != PyObject_GenericGetAttr || type->tp_setattro != PyObject_GenericSetAttr ||
+        (found && !Py_IS_TYPE(found, &PyMemberDescr_Type)))
+        return NULL;
+    v = PyObject_GenericGetAttr(o, name);
+    PyErr_Clear();
+    return v;
+}
+
+/* The value of variable i, a new reference; NULL: it has none. */
+static PyObject *
+value_of(const struct loop *l, PyObject *locals, int i)
+{
+    const struct fr_hot_program *p = l->program;
+    PyObject                    *o, *v = NULL;
+
+    if (p->is_global[i])
+        return Py_XNewRef(fr_hot_global(&l->source, p->name[i]));
+    o = PyObject_GetItem(locals, p->name[p->owner[i] ? p->owner[i] - 1 : i]);
+    if (!o && PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_Clear();
+    if (!o || !p->owner[i])
+        return o;
+    v = plain_attribute(o, p->name[i]);
+    Py_DECREF(o);
+    return v;
+}
+
+/* Reads the variables; held: a list of what has memory. False: they cannot be. */
+static bool
+read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *types, struct fr_hot_run *run, PyObject *held, int from)
+{
+    const struct fr_hot_program *p = l->program;
+
+    for (int i = from; i < p->n_vars; i++) {
+        PyObject *o;
+
+        types[i] = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+        if (!p->is_used[i])
+            continue;
+        o = value_of(l, locals, i);
+        if (!o && PyErr_Occurred())
+            return false;
+        fr_hot_type(o, &types[i]);
+        if (p->is_global[i] && !(o && types[i].kind == p->global_type[i].kind && types[i].dtype == p->global_type[i].dtype &&
+                                 types[i].ndim == p->global_type[i].ndim)) {
+            Py_XDECREF(o);
+            return false;
+        }
+        read_value(o, &types[i], &run->reg[i], &run->view[i]);
+        if (o && types[i].kind == FR_HOT_ARRAY && PyList_Append(held, o) < 0) {
+            Py_DECREF(o);
+            return false;
+        }
+        Py_XDECREF(o);
+    }
+    return true;
+}
+
+/* Writes variable i. */
+static int
+write_value(const struct loop *l, PyObject *locals, int i, PyObject *v)
+{
+    const struct fr_hot_program *p = l->program;
+    PyObject                    *o;
+    int                          st;
+
+    if (!p->owner[i])
+        return PyObject_SetItem(locals, p->name[i], v);
+    if (!(o = PyObject_GetItem(locals, p->name[p->owner[i] - 1])))
+        return -1;
+    st = PyObject_SetAttr(o, p->name[i], v);
+    Py_DECREF(o);
+    return st;
+}
+
+/* Writes what the loop assigns, as it was at the last turn. */
+static bool
+write_variables(const struct loop *l, PyFrameObject *frame, PyObject *locals, const struct fr_hot_run *run)
+{
+    const struct fr_hot_program *p = l->program;
+    const struct fr_hot_head    *head = &p->head[run->head];
+
+    for (int i = 0; i < p->n_vars; i++) {
+        PyObject *o;
+        int       st;
+
+        if (!p->is_set[i] || head->var[i].kind == FR_HOT_UNBOUND || head->var[i].kind == FR_HOT_OPAQUE)
+            continue;
+        if (!(o = boxed(&run->saved[i], p->has_views ? &run->saved_view[i] : &run->view[i], &head->var[i])))
+            return false;
+        st = write_value(l, locals, i, o);
+        Py_DECREF(o);
+        if (st < 0)
+            return false;
+    }
+#if PY_VERSION_HEX < 0x030d0000
+    if (l->code->co_flags & CO_OPTIMIZED)
+        PyFrame_LocalsToFast(frame, 0);
+#else
+    (void)frame;
+#endif
+    return true;
+}
+
+/* The frame's dictionary of local variables holds what these were: it is emptied, if it is nobody else's. */
+static void
+forget(const struct loop *l, PyObject *locals)
+{
+    if (l->code->co_flags & CO_OPTIMIZED && PyDict_CheckExact(locals) && Py_REFCNT(locals) == 2)
+        PyDict_Clear(locals);
+}
+
+static void
+note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
+{
+    int64_t n = run->n_turns;
+
+    l->n_entries++;
+    l->n_turns += (uint64_t)n;
+    l->n_futile = n > 0 ? 0 : l->n_futile + 1;
+    l->is_off |= l->n_futile >= FUTILE || end == FR_HOT_TOO_LONG ||
+                 (l->n_entries == ENTRIES && l->n_turns < (uint64_t)WORTH_TURNS * ENTRIES);
+    if (n > 0)
+        fr_count_way(FR_WAY_hot);
+    static const char *const names[] = {
+#define X(name) #name,
+        FR_HOT_OPS(X)
+#undef X
+    };
+
+    if (fr_env.debug >= 1 && (l->is_off || l->n_entries == 1))
+        fr_log(1, "a loop of %s made %lld turns without Python, to %s in line %d%s", PyUnicode_AsUTF8(l->code->co_name), (long long)n,
+               names[l->program->ins[run->left].op], fr_hot_line(l->program, run->left), l->is_off ? ", and makes no more" : "");
+}
+
+/* Finds where the loop begins for the variables as they are, which it reads: -1: nowhere, unless an exception is set. */
+static int
+find_head(struct loop *l, PyObject *locals, struct fr_hot_run *run, PyObject *held)
+{
+    struct fr_hot_value types[FR_HOT_VARS];
+    int                 head, n_vars;
+
+    if (!l->program && !(l->program = fr_hot_new(&l->source)))
+        return -1;
+    n_vars = l->program->n_vars;
+    if (!guards_hold(l) || !read_variables(l, locals, types, run, held, 0))
+        return -1;
+    head = fr_hot_head_of(l->program, &l->source, types);
+    if (head >= 0 && l->program->n_vars > n_vars && !read_variables(l, locals, types, run, held, n_vars)) /* globals that were met */
+        return -1;
+    return head;
+}
+
+/* Runs what is left of the loop in this frame. False: an exception is set. */
+static bool
+run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot_run *run)
+{
+    PyObject       *locals = PyFrame_GetLocals(frame), *held = locals ? PyList_New(0) : NULL;
+    bool            ok = held != NULL, was_there = l->program != NULL;
+    int             head = ok ? find_head(l, locals, run, held) : -1;
+    enum fr_hot_end end;
+
+    if (ok && head < 0 && was_there && !PyErr_Occurred() && l->n_anew < ANEW) { /* globals are others */
+        fr_hot_free(l->program);
+        l->program = NULL;
+        l->n_anew++;
+        head = find_head(l, locals, run, held);
+    }
+    ok = !PyErr_Occurred();
+    if (ok && head >= 0) {
+        if (l->source.is_for)
+            read_iterator((struct range_iterator *)iterator, &run->reg[FR_HOT_STACK_REGS]);
+        end = fr_hot_go(l->program, run, head);
+        ok = end != FR_HOT_RAISED;
+        if (run->n_turns > 0) {
+            PyObject *type, *value, *trace;
+
+            PyErr_Fetch(&type, &value, &trace);
+            if (l->source.is_for)
+                write_iterator((struct range_iterator *)iterator, &run->saved[FR_HOT_STACK_REGS]);
+            if (!write_variables(l, frame, locals, run))
+                ok = false;
+            if (type)
+                PyErr_Restore(type, value, trace);
+        }
+        note_run(l, run, end);
+    } else {
+        l->is_off |= ++l->n_futile >= FUTILE || (l->program && l->program->is_broken);
+    }
+    if (locals)
+        forget(l, locals);
+    Py_XDECREF(locals);
+    Py_XDECREF(held);
+    return ok;
+}
+
+static bool
+is_watched(void)
+{
+    return PyThreadState_Get()->c_tracefunc || PyThreadState_Get()->c_profilefunc;
+}
+
+/* The loop is about to turn; `top` is on top of the stack: its iterator, or a while loop's condition, or this object. */
+static PyObject *
+loop_turn(PyObject *self, PyObject *top)
+{
+    struct loop       *l = (struct loop *)self;
+    struct fr_hot_run *run;
+    PyFrameObject     *frame;
+    bool               ok = true;
+
+    if (FR_LIKELY(l->is_off || ++l->n_asked < (uint32_t)fr_tune.hot_turns) || !fr_membrane_is_plain || l->is_running)
+        return Py_NewRef(Py_None);
+    if (l->source.is_for ? !Py_IS_TYPE(top, &PyRangeIter_Type) : top != self && top != Py_True && top != PyArrayScalar_True)
+        return Py_NewRef(Py_None);
+    if (!works || fr_is_off(FR_OFF_hot) || is_watched())
+        return Py_NewRef(Py_None);
+    frame = PyEval_GetFrame();
+    if (!frame || !(run = spare ? spare : fr_malloc(sizeof *run)))
+        return Py_NewRef(Py_None);
+    spare = NULL;
+    l->is_running = true;
+    l->source.globals = PyFrame_GetGlobals(frame);
+    l->source.builtins = PyFrame_GetBuiltins(frame);
+    if (l->source.globals && l->source.builtins)
+        ok = run_loop(l, frame, top, run);
+    Py_XDECREF(l->source.globals);
+    Py_XDECREF(l->source.builtins);
+    l->is_running = false;
+    if (spare)
+        fr_free(run);
+    else
+        spare = run;
+    return ok ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef loop_methods[] = {{"__reduce__", loop_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+static PyType_Slot loop_slots[] = {
+    {Py_tp_methods, loop_methods},
+    {Py_tp_doc, "_Loop(code, header, last, is_for)[top of the stack]: a loop of that code turns."},
+    {Py_tp_new, loop_new},
+    {Py_tp_dealloc, loop_dealloc},
+    {Py_mp_subscript, loop_turn},
+    {0, NULL},
+};
+
+static PyType_Spec loop_spec = {"frit._core._Loop", sizeof(struct loop), 0, Py_TPFLAGS_DEFAULT, loop_slots};
+
+int
+fr_hot_init(PyObject *module)
+{
+    PyObject *type = PyType_FromSpec(&loop_spec);
+    int       st = type ? PyModule_AddObjectRef(module, "_Loop", type) : -1;
+
+    Py_XDECREF(type);
+    works = iterators_are_known();
+    return st;
+}

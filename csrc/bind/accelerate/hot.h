@@ -1,0 +1,172 @@
+/* bind/accelerate/hot.h -- loops over single elements in plain calls, without Python.
+ *
+ * Where a loop turns, its code asks an object of its own (hot.c). After some turns that object has the loop's instructions
+ * translated for the types that its variables have by then (hot_read.c) and runs what is left of it at once (hot_run.c),
+ * on machine numbers. A block of instructions is translated anew for each combination of types with which it is met (Chevalier-
+ * Boisvert and Feeley, Simple and effective type check removal through lazy basic block versioning, ECOOP 2015), so that a
+ * sum that begins as the int 0 and goes on as a np.float64 is two blocks.
+ *
+ * Whatever is not translated, and whatever raises or warns, ends it: what was stored since the last turn is put back, the
+ * variables are as they were there, and Python does that turn itself. So nothing here has to say what Python says. */
+#ifndef FR_BIND_ACCELERATE_HOT_H
+#define FR_BIND_ACCELERATE_HOT_H
+
+#include "bind/numpy/npy.h"
+#include "bind/numpy/numpy.h"
+
+/* ---- types */
+
+enum fr_hot_kind {
+    FR_HOT_UNBOUND,
+    FR_HOT_OPAQUE,    /* something that is only there */
+    FR_HOT_NONE,
+    FR_HOT_NULL,      /* of a call */
+    FR_HOT_PYTHON,    /* Python's bool, int or float: BOOL, I64, F64 */
+    FR_HOT_NUMPY,     /* NumPy's number of a dtype */
+    FR_HOT_ARRAY,     /* of a dtype and so many axes */
+    FR_HOT_RANGE,     /* what is left of one, also as an iterator: the next value, how many, the step */
+    FR_HOT_SHAPE,     /* of an array */
+    FR_HOT_OBJECT,    /* a certain object: something that is called, or a module */
+    FR_HOT_OWNER,     /* the object that a variable has, of whose attributes some are variables, too; dtype: its number */
+    FR_HOT_TUPLE,     /* of values that are known apart; within a block */
+    FR_HOT_SLICE      /* likewise: of three values */
+};
+
+/* A value as the translation knows it. */
+struct fr_hot_value {
+    uint8_t   kind;
+    uint8_t   dtype;
+    uint8_t   ndim;     /* of an array; of a tuple: items */
+    uint8_t   is_free;  /* its register is nobody else's, and the last instruction wrote it */
+    int16_t   reg;      /* the first of its registers */
+    int16_t   items;    /* of a tuple: the place of its first */
+    PyObject *object;   /* FR_HOT_OBJECT: borrowed from the program */
+};
+
+/* ---- programs */
+
+enum { FR_HOT_FRAMES = 8, FR_HOT_VARS = 64, FR_HOT_STACK = 12, FR_HOT_CELLS = 4, FR_HOT_AXES = 3, FR_HOT_REGS = 512 };
+
+union fr_hot_cell {
+    int64_t i;
+    double  f;
+};
+
+/* An array, or a window of one. */
+struct fr_hot_view {
+    char     *data;
+    int64_t   dim[FR_HOT_AXES], stride[FR_HOT_AXES];
+    PyObject *array;     /* that has the memory, held by the run */
+    bool      is_window; /* and it is not that array itself */
+    bool      writable;
+};
+
+#define FR_HOT_OPS(X)                                                                                                          \
+    X(EXIT) X(TURN) X(CONST) X(MOVE) X(MOVE3) X(MOVE_VIEW) X(JUMP) X(JUMP_BACK) X(IF) X(UNLESS)                               \
+    X(ADD_I) X(SUB_I) X(MUL_I) X(FLOORDIV_I) X(MOD_I) X(SHL_I) X(SHR_I) X(AND_I) X(OR_I) X(XOR_I) X(NEG_I) X(INVERT_I) X(ABS_I) \
+    X(FIT_I) X(ADD_F) X(SUB_F) X(MUL_F) X(DIV_F) X(NEG_F) X(ABS_F) X(SQRT_F) X(CALL_F) X(CALL2_F) X(ROUND_F32) X(I_TO_F) X(I_TO_F_EXACT) X(F_TO_I) \
+    X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
+    X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
+    X(COUNT) X(NEXT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(DOT)                                                                     \
+    X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
+    X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
+    X(STORE_F64)
+
+enum fr_hot_op {
+#define X(name) FR_HOT_##name,
+    FR_HOT_OPS(X)
+#undef X
+    FR_HOT_N_OPS
+};
+
+struct fr_hot_ins {
+    uint8_t  op, n;          /* n: axes that are indexed, or the dtype that is to fit */
+    uint16_t to, a, b, c;    /* registers; of LOAD and STORE `a` is the array, `b` the first of n registers in a row */
+    union {
+        int64_t i;
+        double  f;
+        int32_t at;          /* the instruction to which it leads */
+        double (*call)(double);
+        double (*call2)(double, double);
+    };
+};
+
+/* Where the loop turns, with certain types. */
+struct fr_hot_head {
+    struct fr_hot_value var[FR_HOT_VARS];
+    int32_t             at;
+};
+
+/* The loop's function; and those that are called in it, each where it is called. */
+struct fr_hot_frame {
+    PyCodeObject *code;
+    PyObject     *bytes;
+    int           caller;
+    int32_t       back;              /* where its caller goes on */
+    int           first, n_vars;     /* its variables */
+};
+
+struct fr_hot_program {
+    struct fr_hot_ins  *ins;
+    int32_t             n_ins, cap_ins;
+    struct fr_hot_head *head;
+    int                 n_heads, cap_heads;
+    struct fr_hot_block *block;  /* hot_read.c */
+    int                 n_blocks, cap_blocks;
+    int                 n_vars;          /* the local variables, attributes of objects in these, globals that are numbers or arrays */
+    PyObject           *name[FR_HOT_VARS];
+    bool                is_used[FR_HOT_VARS], is_set[FR_HOT_VARS], is_global[FR_HOT_VARS], is_inner[FR_HOT_VARS];
+    uint8_t             owner[FR_HOT_VARS]; /* of an attribute: the variable that has the object, + 1 */
+    struct fr_hot_value global_type[FR_HOT_VARS];
+    bool                has_views;       /* arrays are assigned to variables */
+    bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
+    /* Globals and attributes of modules that have to be what they were: the names, and the objects. */
+    struct { PyObject *name, *attr, *value, *code; } guard[32];
+    int                 n_guards;
+    struct fr_hot_frame frame[FR_HOT_FRAMES];
+    int                 n_frames;
+};
+
+/* The code of the loop. */
+struct fr_hot_source {
+    PyCodeObject *code;
+    int32_t       header, last;      /* offsets of the instruction to which it turns, and of the jump */
+    bool          is_for;
+    PyObject     *globals, *builtins; /* of the frame that is about to run; borrowed */
+};
+
+/* The type of a variable's value (NULL: it has none). */
+void                   fr_hot_type(PyObject *, struct fr_hot_value *);
+/* The value of a global or builtin: borrowed; NULL: there is none. */
+PyObject              *fr_hot_global(const struct fr_hot_source *, PyObject *name);
+/* A program for the code, without instructions; NULL: not enough memory (no exception). */
+struct fr_hot_program *fr_hot_new(const struct fr_hot_source *);
+void                   fr_hot_free(struct fr_hot_program *);
+/* The number of the head for variables of these types, translated if it is new; -1: it cannot be. */
+int                    fr_hot_head_of(struct fr_hot_program *, const struct fr_hot_source *, const struct fr_hot_value *vars);
+
+/* The line of the user's code that an instruction is of. */
+int                    fr_hot_line(const struct fr_hot_program *, int32_t ins);
+
+/* ---- runs: registers are a variable's by its number, those of places on the stack, and what is computed within a block */
+
+enum { FR_HOT_STACK_REGS = FR_HOT_VARS, FR_HOT_SAVED = FR_HOT_VARS + FR_HOT_CELLS };
+struct fr_hot_run {
+    union fr_hot_cell  reg[FR_HOT_REGS];
+    struct fr_hot_view view[FR_HOT_REGS];
+    /* As it was at the last turn: */
+    union fr_hot_cell  saved[FR_HOT_SAVED]; /* the variables and the loop's iterator, in their places */
+    struct fr_hot_view saved_view[FR_HOT_VARS];
+    int                head;
+    int32_t            left;                /* the instruction at which it was left */
+    int64_t            n_turns;
+};
+
+/* All at the last turn, as `saved` has it: */
+enum fr_hot_end { FR_HOT_LEFT,     /* Python is to make it, or sees that there is none */
+                  FR_HOT_PAUSED,   /* likewise, since somebody else may want to run */
+                  FR_HOT_TOO_LONG, /* likewise: it has more stores than are remembered */
+                  FR_HOT_RAISED }; /* an exception is set */
+enum fr_hot_end fr_hot_go(const struct fr_hot_program *, struct fr_hot_run *, int head);
+
+#endif

@@ -1,0 +1,295 @@
+/* bind/accelerate/hot_block.c -- hot.h: what the translation is made of: registers, the stack, blocks and jumps between them. */
+#include "bind/accelerate/hot_int.h"
+
+#include "base/alloc.h"
+
+struct fr_hot_ins *
+fr_hot_emit(struct reader *r, enum fr_hot_op op, int to, int a, int b)
+{
+    static struct fr_hot_ins lost;
+    struct fr_hot_program   *p = r->p;
+
+    if (p->n_ins == p->cap_ins) {
+        int32_t            cap = p->cap_ins ? 2 * p->cap_ins : 128;
+        struct fr_hot_ins *v = cap <= MOST_INS ? fr_realloc(p->ins, (size_t)cap * sizeof *v) : NULL;
+
+        if (!v) {
+            r->failed = true;
+            return &lost;
+        }
+        p->ins = v;
+        p->cap_ins = cap;
+    }
+    p->ins[p->n_ins] = (struct fr_hot_ins){.op = (uint8_t)op, .to = (uint16_t)to, .a = (uint16_t)a, .b = (uint16_t)b};
+    return &p->ins[p->n_ins++];
+}
+
+/* What follows is not translated: Python does it. */
+void
+fr_hot_leave(struct reader *r)
+{
+    if (!r->ended)
+        fr_hot_emit(r, FR_HOT_EXIT, 0, 0, 0);
+    r->ended = true;
+}
+
+int
+fr_hot_fresh(struct reader *r, int n)
+{
+    int reg = r->n_regs;
+
+    if (reg + n > FR_HOT_REGS) {
+        fr_hot_leave(r);
+        return TEMPORARY;
+    }
+    r->n_regs += n;
+    return reg;
+}
+
+/* ---- the stack */
+
+void
+fr_hot_push(struct reader *r, struct fr_hot_value v)
+{
+    if (r->s.n_stack == FR_HOT_STACK)
+        fr_hot_leave(r);
+    else
+        r->s.stack[r->s.n_stack++] = v;
+}
+
+struct fr_hot_value
+fr_hot_pop(struct reader *r)
+{
+    if (r->s.n_stack == 0) {
+        fr_hot_leave(r);
+        return (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    }
+    return r->s.stack[--r->s.n_stack];
+}
+
+/* Pushes a number that the instruction just written has put into `reg`. */
+void
+fr_hot_push_new(struct reader *r, int kind, int dtype, int reg)
+{
+    struct fr_hot_value v = number(kind, dtype, reg);
+
+    v.is_free = true;
+    fr_hot_push(r, v);
+}
+
+struct fr_hot_value
+fr_hot_constant(struct reader *r, int kind, int dtype, union fr_hot_cell c)
+{
+    int reg = fr_hot_fresh(r, 1);
+
+    fr_hot_emit(r, FR_HOT_CONST, reg, 0, 0)->i = c.i;
+    return number(kind, dtype, reg);
+}
+
+struct fr_hot_value
+fr_hot_whole(struct reader *r, int64_t i)
+{
+    return fr_hot_constant(r, FR_HOT_PYTHON, FR_I64, (union fr_hot_cell){.i = i});
+}
+
+/* ---- conversions */
+
+int
+fr_hot_as_double(struct reader *r, const struct fr_hot_value *v)
+{
+    int to;
+
+    if (is_float(v))
+        return v->reg;
+    to = fr_hot_fresh(r, 1);
+    fr_hot_emit(r, FR_HOT_I_TO_F, to, v->reg, 0);
+    return to;
+}
+
+/* A register that is 1 where the value is true, else 0. */
+int
+fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v)
+{
+    int to;
+
+    if (!is_number(v)) {
+        fr_hot_leave(r);
+        return TEMPORARY;
+    }
+    if (v->dtype == FR_BOOL)
+        return v->reg;
+    to = fr_hot_fresh(r, 1);
+    fr_hot_emit(r, is_float(v) ? FR_HOT_F_TRUE : FR_HOT_I_TRUE, to, v->reg, 0);
+    return to;
+}
+
+/* ---- blocks */
+
+bool
+fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b)
+{
+    return a->kind == b->kind && a->dtype == b->dtype && a->ndim == b->ndim && a->object == b->object;
+}
+
+void
+fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
+{
+    if (v->reg == to)
+        return;
+    switch (v->kind) {
+    case FR_HOT_PYTHON:
+    case FR_HOT_NUMPY: fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0); break;
+    case FR_HOT_TUPLE:
+    case FR_HOT_RANGE: fr_hot_emit(r, FR_HOT_MOVE3, to, v->reg, 0); break;
+    case FR_HOT_ARRAY:
+    case FR_HOT_SHAPE: fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0); break;
+    default: break;
+    }
+}
+
+/* A tuple of indices is on the stack from one block to another in the cells of its place; other tuples and slices are not. */
+static bool
+spread(struct reader *r, struct fr_hot_value *v)
+{
+    int to = fr_hot_fresh(r, FR_HOT_CELLS);
+
+    if (v->kind != FR_HOT_TUPLE || v->ndim > FR_HOT_AXES)
+        return false;
+    v->dtype = 0;
+    for (int i = 0; i < v->ndim; i++) {
+        const struct fr_hot_value *item = &r->item[v->items + i];
+
+        if (!is_number(item) || item->dtype != FR_I64)
+            return false;
+        v->dtype |= (uint8_t)((item->kind == FR_HOT_NUMPY) << i);
+        fr_hot_move(r, item, to + i);
+    }
+    v->reg = (int16_t)to;
+    return true;
+}
+
+/* The other way, at the beginning of a block. */
+void
+fr_hot_gather(struct reader *r)
+{
+    for (int k = 0; k < r->s.n_stack; k++) {
+        struct fr_hot_value *v = &r->s.stack[k];
+
+        if (v->kind != FR_HOT_TUPLE)
+            continue;
+        v->items = (int16_t)r->n_items;
+        for (int i = 0; i < v->ndim; i++)
+            r->item[r->n_items++] = number(v->dtype >> i & 1 ? FR_HOT_NUMPY : FR_HOT_PYTHON, FR_I64, v->reg + i);
+        v->dtype = 0;
+    }
+}
+
+/* Puts the values of the stack where the next block has them. */
+bool
+fr_hot_settle(struct reader *r)
+{
+    struct state *s = &r->s;
+
+    for (int k = 0; k < s->n_stack; k++) {
+        struct fr_hot_value *v = &s->stack[k];
+
+        if ((v->kind == FR_HOT_TUPLE || v->kind == FR_HOT_SLICE) && !spread(r, v)) {
+            fr_hot_leave(r);
+            return false;
+        }
+        if (v->reg >= STACK_REGS && v->reg < TEMPORARY && v->reg != STACK_REGS + k * FR_HOT_CELLS) { /* another may want that place */
+            int to = fr_hot_fresh(r, FR_HOT_CELLS);
+
+            fr_hot_move(r, v, to);
+            v->reg = (int16_t)to;
+        }
+    }
+    for (int k = 0; k < s->n_stack; k++) {
+        fr_hot_move(r, &s->stack[k], STACK_REGS + k * FR_HOT_CELLS);
+        s->stack[k].reg = (int16_t)(STACK_REGS + k * FR_HOT_CELLS);
+        s->stack[k].is_free = false;
+    }
+    return !r->ended;
+}
+
+/* The number of the block at an offset with the types of `s`; -1: memory is out. */
+int
+fr_hot_block_of(struct reader *r, int32_t at, const struct state *s)
+{
+    struct fr_hot_program *p = r->p;
+
+    for (int k = 0; k < p->n_blocks; k++) {
+        const struct state *o = &p->block[k].state;
+        bool                same = p->block[k].at == at && o->n_stack == s->n_stack && o->frame == s->frame;
+
+        for (int i = 0; i < p->n_vars && same; i++)
+            same = p->is_global[i] || fr_hot_same_value(&o->var[i], &s->var[i]);
+        for (int i = 0; i < s->n_stack && same; i++)
+            same = fr_hot_same_value(&o->stack[i], &s->stack[i]);
+        if (same)
+            return k;
+    }
+    if (p->n_blocks == p->cap_blocks) {
+        int                  cap = p->cap_blocks ? 2 * p->cap_blocks : 16;
+        struct fr_hot_block *v = cap <= MOST_BLOCKS ? fr_realloc(p->block, (size_t)cap * sizeof *v) : NULL;
+
+        if (!v) {
+            r->failed = true;
+            return -1;
+        }
+        p->block = v;
+        p->cap_blocks = cap;
+    }
+    p->block[p->n_blocks] = (struct fr_hot_block){.at = at, .ins = -1, .state = *s};
+    return p->n_blocks++;
+}
+
+bool
+fr_hot_is_inside(const struct reader *r, int32_t at)
+{
+    return r->s.frame > 0 || (at >= r->low && at <= r->high);
+}
+
+/* Ends the block with a jump, where `op` is one with the condition in register `a`, or goes on to it. Jumps lead to blocks by
+ * their numbers until all are translated. */
+void
+fr_hot_jump(struct reader *r, enum fr_hot_op op, int a, int32_t to, const struct state *s)
+{
+    int block;
+
+    if (r->ended)
+        return;
+    if (!fr_hot_is_inside(r, to)) { /* the loop is left: Python does it, from the last turn on */
+        struct fr_hot_ins *in;
+
+        if (op == FR_HOT_JUMP || op == FR_HOT_JUMP_BACK) {
+            fr_hot_leave(r);
+            return;
+        }
+        in = fr_hot_emit(r, op, 0, a, 0);
+        in->at = -1;
+        return;
+    }
+    if ((block = fr_hot_block_of(r, to, s)) < 0)
+        return;
+    fr_hot_emit(r, op, 0, a, 0)->at = block;
+}
+
+void
+fr_hot_go_to(struct reader *r, int32_t to, bool back)
+{
+    if (!r->ended && fr_hot_settle(r))
+        fr_hot_jump(r, back ? FR_HOT_JUMP_BACK : FR_HOT_JUMP, 0, to, &r->s);
+    r->ended = true;
+}
+
+/* Both ways from here: to `to` where the register is true (or false, `unless`), else to what follows. */
+void
+fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t next)
+{
+    if (r->ended || !fr_hot_settle(r))
+        return;
+    fr_hot_jump(r, unless ? FR_HOT_UNLESS : FR_HOT_IF, reg, to, &r->s);
+    fr_hot_jump(r, FR_HOT_JUMP, 0, next, &r->s);
+    r->ended = true;
+}

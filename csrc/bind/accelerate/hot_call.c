@@ -1,0 +1,344 @@
+/* bind/accelerate/hot_call.c -- hot.h: attributes, and calls of functions that are known. */
+#include "bind/accelerate/hot_int.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "bind/accelerate/crossing.h"
+
+/* ---- attributes and calls */
+
+void
+fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
+{
+    struct fr_hot_value of = fr_hot_pop(r);
+    PyObject           *value, *guarded = NULL;
+
+    if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
+        return;
+    if (of.kind == FR_HOT_ARRAY && !as_method) {
+        int to;
+
+        if (PyUnicode_CompareWithASCIIString(name, "shape") == 0) {
+            of.kind = FR_HOT_SHAPE;
+            fr_hot_push(r, of);
+            return;
+        }
+        if (PyUnicode_CompareWithASCIIString(name, "size") == 0) {
+            fr_hot_emit(r, FR_HOT_SIZE, to = fr_hot_fresh(r, 1), of.reg, 0)->n = of.ndim;
+            fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+            return;
+        }
+        fr_hot_leave(r);
+        return;
+    }
+    if (of.kind == FR_HOT_OBJECT && PyModule_Check(of.object)) {
+        for (int k = 0; k < r->p->n_guards; k++) /* the name by which the module came */
+            if (r->p->guard[k].value == of.object && !r->p->guard[k].attr)
+                guarded = r->p->guard[k].name;
+        value = guarded ? PyDict_GetItemWithError(PyModule_GetDict(of.object), name) : NULL;
+        PyErr_Clear();
+        if (value && PyCallable_Check(value) && fr_hot_add_guard(r, guarded, name, value)) {
+            if (as_method)
+                fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NULL, .reg = -1});
+            fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = value, .reg = -1});
+            if (as_method && PY_VERSION_HEX >= 0x030d0000) { /* the NULL lies above */
+                struct fr_hot_value f = fr_hot_pop(r), null = fr_hot_pop(r);
+
+                fr_hot_push(r, f);
+                fr_hot_push(r, null);
+            }
+            return;
+        }
+    }
+    fr_hot_leave(r);
+}
+
+enum { MOST_ARGS = 8 };
+
+/* Functions of one double, of NumPy and of Python's math: the result's kind, and how it is computed. */
+static const struct function {
+    const char *name;         /* "math.exp" */
+    int         kind;
+    double (*call)(double);
+    enum fr_hot_op op;        /* instead of it */
+} functions[] = {
+    {"math.sqrt", FR_HOT_PYTHON, NULL, FR_HOT_SQRT_F}, {"math.fabs", FR_HOT_PYTHON, NULL, FR_HOT_ABS_F},
+    {"math.exp", FR_HOT_PYTHON, exp, FR_HOT_CALL_F},   {"math.sin", FR_HOT_PYTHON, sin, FR_HOT_CALL_F},
+    {"math.cos", FR_HOT_PYTHON, cos, FR_HOT_CALL_F},   {"math.tan", FR_HOT_PYTHON, tan, FR_HOT_CALL_F},
+    {"math.log", FR_HOT_PYTHON, log, FR_HOT_CALL_F},   {"math.log10", FR_HOT_PYTHON, log10, FR_HOT_CALL_F},
+    {"math.atan", FR_HOT_PYTHON, atan, FR_HOT_CALL_F}, {"math.tanh", FR_HOT_PYTHON, tanh, FR_HOT_CALL_F},
+    {"numpy.sqrt", FR_HOT_NUMPY, NULL, FR_HOT_SQRT_F}, {"numpy.floor", FR_HOT_NUMPY, floor, FR_HOT_CALL_F},
+    {"numpy.ceil", FR_HOT_NUMPY, ceil, FR_HOT_CALL_F}, {"numpy.absolute", FR_HOT_NUMPY, NULL, FR_HOT_ABS_F},
+    {"numpy.fabs", FR_HOT_NUMPY, NULL, FR_HOT_ABS_F},
+};
+
+/* The row of a function; NULL: it has none. */
+static const struct function *
+function_of(PyObject *f)
+{
+    static PyObject *found[FR_LEN(functions)];
+
+    for (size_t k = 0; k < FR_LEN(functions); k++) {
+        const char *name = functions[k].name;
+
+        if (!found[k]) {
+            PyObject *module = strncmp(name, "math.", 5) == 0 ? PyImport_ImportModule("math") : NULL;
+
+            found[k] = module ? PyObject_GetAttrString(module, name + 5) : fr_numpy_attr(name + 6);
+            Py_XDECREF(module);
+            PyErr_Clear();
+        }
+        if (found[k] == f)
+            return &functions[k];
+    }
+    return NULL;
+}
+
+static void
+call_function(struct reader *r, const struct function *f, const struct fr_hot_value *arg)
+{
+    int reg, to;
+
+    /* NumPy gives another dtype to small ints, and to an int its absolute value as an int. */
+    if (!is_number(arg) || arg->dtype == FR_F32 || (f->kind == FR_HOT_NUMPY && !is_float(arg))) {
+        fr_hot_leave(r);
+        return;
+    }
+    reg = fr_hot_as_double(r, arg);
+    fr_hot_emit(r, f->op, to = fr_hot_fresh(r, 1), reg, 0);
+    if (f->op == FR_HOT_CALL_F)
+        r->p->ins[r->p->n_ins - 1].call = f->call;
+    fr_hot_push_new(r, f->kind, FR_F64, to);
+}
+
+/* max(a, b) or min(a, b): the first of those that are as large. Each of the two goes on with its own type. */
+static void
+choose(struct reader *r, bool largest, const struct fr_hot_value *a, const struct fr_hot_value *b, int32_t next)
+{
+    struct fr_hot_value second = *b;
+    int                 jump_at;
+
+    fr_hot_push(r, *b);
+    fr_hot_push(r, *a);
+    fr_hot_compare(r, largest ? GT : LT); /* whether b replaces a */
+    if (r->ended)
+        return;
+    {
+        struct fr_hot_value yes = fr_hot_pop(r);
+
+        jump_at = r->p->n_ins;
+        fr_hot_emit(r, FR_HOT_UNLESS, 0, yes.reg, 0);
+    }
+    {
+        struct state s = r->s;
+
+        fr_hot_push(r, second);
+        fr_hot_go_to(r, next, false);
+        r->s = s;
+        r->ended = false;
+        if (jump_at < r->p->n_ins)
+            r->p->ins[jump_at].at = -2 - r->p->n_ins; /* an instruction, not a block */
+        fr_hot_push(r, *a);
+        fr_hot_go_to(r, next, false);
+    }
+}
+
+static void
+call_range(struct reader *r, const struct fr_hot_value *arg, int n)
+{
+    struct fr_hot_value bound[3] = {fr_hot_whole(r, 0), number(FR_HOT_PYTHON, FR_I64, 0), fr_hot_whole(r, 1)};
+    int                 to = fr_hot_fresh(r, FR_HOT_CELLS);
+
+    for (int k = 0; k < n; k++) {
+        if (!is_whole(&arg[k]) || (arg[k].kind == FR_HOT_NUMPY && arg[k].dtype == FR_BOOL)) {
+            fr_hot_leave(r);
+            return;
+        }
+        bound[n == 1 ? 1 : k] = arg[k];
+    }
+    fr_hot_emit(r, FR_HOT_COUNT, to, bound[0].reg, bound[1].reg)->c = (uint16_t)bound[2].reg;
+    fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_RANGE, .reg = (int16_t)to});
+}
+
+static void
+call_type(struct reader *r, PyObject *type, const struct fr_hot_value *arg)
+{
+    int to = fr_hot_fresh(r, 1);
+
+    if (!is_number(arg) || (arg->dtype == FR_F32 && type == (PyObject *)&PyLong_Type)) {
+        fr_hot_leave(r);
+    } else if (type == (PyObject *)&PyFloat_Type) {
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_F64, fr_hot_as_double(r, arg)));
+    } else if (type == (PyObject *)&PyBool_Type) {
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_BOOL, fr_hot_as_truth(r, arg)));
+    } else if (is_float(arg)) {
+        fr_hot_emit(r, FR_HOT_F_TO_I, to, arg->reg, 0);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    } else {
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, arg->reg));
+    }
+}
+
+static bool
+is_builtin(const struct reader *r, PyObject *f, const char *name)
+{
+    return PyDict_Check(r->source->builtins) && PyDict_GetItemString(r->source->builtins, name) == f;
+}
+
+static void
+call_abs(struct reader *r, const struct fr_hot_value *arg)
+{
+    int to = fr_hot_fresh(r, 1);
+
+    if (!is_number(arg) || (arg->kind == FR_HOT_NUMPY && arg->dtype == FR_BOOL)) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_emit(r, is_float(arg) ? FR_HOT_ABS_F : FR_HOT_ABS_I, to, arg->reg, 0);
+    if (is_float(arg))
+        fr_hot_push_new(r, arg->kind, arg->dtype, to);
+    else
+        fr_hot_push_int(r, arg->kind, arg->dtype == FR_BOOL ? FR_I64 : arg->dtype, to);
+}
+
+/* Whether a function's code may be read where it is called: nothing but parameters by their places. */
+static bool
+is_simple(const struct reader *r, PyObject *f, PyCodeObject *code, int n)
+{
+    int depth = 0;
+
+    for (int k = r->s.frame; k > 0; k = r->p->frame[k].caller)
+        if (r->p->frame[k].code == code || ++depth == 3)
+            return false;
+    return PyFunction_GET_GLOBALS(f) == r->source->globals && code->co_flags & CO_OPTIMIZED && code->co_argcount == n &&
+           code->co_kwonlyargcount == 0 && code != r->p->frame[0].code && code->co_nlocals == PyTuple_GET_SIZE(code->co_localsplusnames) &&
+           !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+}
+
+/* The number of the frame of a function that is called here; -1: there are too many of them. */
+static int
+frame_for(struct reader *r, PyCodeObject *code, int32_t back)
+{
+    struct fr_hot_program *p = r->p;
+    PyObject              *bytes;
+    int                    n = code->co_nlocals;
+
+    for (int k = 1; k < p->n_frames; k++)
+        if (p->frame[k].code == code && p->frame[k].caller == r->s.frame && p->frame[k].back == back)
+            return k;
+    if (p->n_frames == FR_HOT_FRAMES || p->n_vars + n > FR_HOT_VARS)
+        return -1;
+    if (!(bytes = PyCode_GetCode(code))) {
+        PyErr_Clear();
+        return -1;
+    }
+    p->frame[p->n_frames] = (struct fr_hot_frame){(PyCodeObject *)Py_NewRef(code), bytes, r->s.frame, back, p->n_vars, n};
+    for (int k = 0; k < n; k++, p->n_vars++) {
+        p->name[p->n_vars] = Py_NewRef(PyTuple_GET_ITEM(code->co_localsplusnames, k));
+        p->is_inner[p->n_vars] = true;
+        r->s.var[p->n_vars] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
+    }
+    return p->n_frames++;
+}
+
+/* Goes on in the code of a function of the user's. */
+static void
+enter(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n, int32_t next)
+{
+    PyCodeObject *code = (PyCodeObject *)fr_whose_written(PyFunction_GET_CODE(f));
+    int           frame = is_simple(r, f, code, n) ? frame_for(r, code, next) : -1, first;
+
+    if (frame < 0) {
+        fr_hot_leave(r);
+        return;
+    }
+    first = r->p->frame[frame].first;
+    for (int k = 0; k < n; k++) {
+        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_NONE) {
+            fr_hot_leave(r);
+            return;
+        }
+        fr_hot_move(r, &arg[k], first + k);
+        r->p->has_views |= arg[k].kind == FR_HOT_ARRAY;
+        r->s.var[first + k] = arg[k];
+        r->s.var[first + k].reg = (int16_t)(first + k);
+        r->s.var[first + k].is_free = false;
+    }
+    if (!fr_hot_settle(r))
+        return;
+    r->s.frame = frame;
+    fr_hot_go_to(r, 0, false);
+}
+
+void
+fr_hot_return(struct reader *r)
+{
+    const struct fr_hot_frame *f = frame_of(r);
+    struct fr_hot_value        v = fr_hot_pop(r);
+
+    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE)) {
+        fr_hot_leave(r);
+        return;
+    }
+    for (int k = 0; k < f->n_vars; k++)
+        r->s.var[f->first + k] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
+    r->s.frame = f->caller;
+    v.is_free = false;
+    fr_hot_push(r, v);
+    fr_hot_go_to(r, f->back, false);
+}
+
+void
+fr_hot_call(struct reader *r, int n, int32_t next)
+{
+    struct fr_hot_value    arg[MOST_ARGS], f, null;
+    const struct function *row;
+    int                    to;
+
+    if (r->ended || n < 0 || n > MOST_ARGS) {
+        fr_hot_leave(r);
+        return;
+    }
+    for (int k = n; k-- > 0;)
+        arg[k] = fr_hot_pop(r);
+    f = fr_hot_pop(r);
+    null = fr_hot_pop(r);
+    if (f.kind == FR_HOT_NULL) {
+        struct fr_hot_value other = f;
+
+        f = null;
+        null = other;
+    }
+    if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {
+        fr_hot_leave(r);
+        return;
+    }
+    if (f.object == (PyObject *)&PyRange_Type && n >= 1 && n <= 3) {
+        call_range(r, arg, n);
+    } else if (n == 1 && (f.object == (PyObject *)&PyFloat_Type || f.object == (PyObject *)&PyLong_Type || f.object == (PyObject *)&PyBool_Type)) {
+        call_type(r, f.object, &arg[0]);
+    } else if (n == 1 && is_builtin(r, f.object, "abs")) {
+        call_abs(r, &arg[0]);
+    } else if (n == 1 && is_builtin(r, f.object, "len") && arg[0].kind == FR_HOT_ARRAY) {
+        fr_hot_emit(r, FR_HOT_DIM, to = fr_hot_fresh(r, 1), arg[0].reg, 0)->n = 0;
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
+        choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);
+    } else if (PyFunction_Check(f.object)) {
+        enter(r, f.object, arg, n, next);
+    } else if (n == 1 && (row = function_of(f.object))) {
+        call_function(r, row, &arg[0]);
+    } else if (n == 2) {
+        PyObject *dot = fr_numpy_attr("dot");
+
+        if (dot == f.object)
+            fr_hot_operate_dot(r, &arg[0], &arg[1]);
+        else
+            fr_hot_leave(r);
+        PyErr_Clear();
+        Py_XDECREF(dot);
+    } else {
+        fr_hot_leave(r);
+    }
+}

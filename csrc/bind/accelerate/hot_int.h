@@ -1,0 +1,128 @@
+/* bind/accelerate/hot_int.h -- what the files share that translate loops (hot.h). */
+#ifndef FR_BIND_ACCELERATE_HOT_INT_H
+#define FR_BIND_ACCELERATE_HOT_INT_H
+
+#include "bind/accelerate/hot.h"
+
+#include "bind/accelerate/accelerate.h"
+#include "bind/accelerate/assemble.h"
+
+enum { ITEMS = 48, MOST_BLOCKS = 400, MOST_HEADS = 8, MOST_INS = 1 << 14 };
+
+/* The values before an instruction. */
+struct state {
+    struct fr_hot_value var[FR_HOT_VARS], stack[FR_HOT_STACK];
+    int                 n_stack;
+    int                 frame;
+};
+
+struct fr_hot_block {
+    int32_t      at;     /* the offset of its first instruction */
+    int32_t      ins;    /* where its translation begins; -1: there is none yet */
+    struct state state;
+};
+
+enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = STACK_REGS + FR_HOT_STACK * FR_HOT_CELLS };
+_Static_assert(TEMPORARY < FR_HOT_REGS / 2, "room for what is computed");
+
+struct reader {
+    struct fr_hot_program      *p;
+    const struct fr_hot_source *source;
+    int32_t                     low, high;  /* offsets between which instructions belong to the loop */
+    struct state                s;          /* at the instruction that is read */
+    struct fr_hot_value         item[ITEMS];/* of tuples and slices in this block */
+    int                         n_items, n_regs;
+    int32_t                     todo;       /* blocks before it are done */
+    bool                        failed;     /* memory is out, or there is too much of it */
+    bool                        ended;      /* the block is */
+};
+
+static inline struct fr_hot_value
+number(int kind, int dtype, int reg)
+{
+    return (struct fr_hot_value){.kind = (uint8_t)kind, .dtype = (uint8_t)dtype, .reg = (int16_t)reg};
+}
+
+static inline bool
+is_number(const struct fr_hot_value *v)
+{
+    return v->kind == FR_HOT_PYTHON || v->kind == FR_HOT_NUMPY;
+}
+
+static inline bool
+is_float(const struct fr_hot_value *v)
+{
+    return is_number(v) && fr_dtype_is_float(v->dtype);
+}
+
+/* A bool or an int. */
+static inline bool
+is_whole(const struct fr_hot_value *v)
+{
+    return is_number(v) && !fr_dtype_is_float(v->dtype);
+}
+
+/* The function that is read. */
+static inline const struct fr_hot_frame *
+frame_of(const struct reader *r)
+{
+    return &r->p->frame[r->s.frame];
+}
+
+/* ---- hot_block.c */
+struct fr_hot_ins *fr_hot_emit(struct reader *r, enum fr_hot_op op, int to, int a, int b);
+void fr_hot_leave(struct reader *r);
+int fr_hot_fresh(struct reader *r, int n);
+void fr_hot_push(struct reader *r, struct fr_hot_value v);
+struct fr_hot_value fr_hot_pop(struct reader *r);
+void fr_hot_push_new(struct reader *r, int kind, int dtype, int reg);
+struct fr_hot_value fr_hot_constant(struct reader *r, int kind, int dtype, union fr_hot_cell c);
+struct fr_hot_value fr_hot_whole(struct reader *r, int64_t i);
+int fr_hot_as_double(struct reader *r, const struct fr_hot_value *v);
+int fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v);
+bool fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b);
+void fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to);
+/* Puts the values of the stack where the next block has them, and finds tuples there. */
+bool fr_hot_settle(struct reader *r);
+void fr_hot_gather(struct reader *r);
+int fr_hot_block_of(struct reader *r, int32_t at, const struct state *s);
+bool fr_hot_is_inside(const struct reader *r, int32_t at);
+void fr_hot_jump(struct reader *r, enum fr_hot_op op, int a, int32_t to, const struct state *s);
+void fr_hot_go_to(struct reader *r, int32_t to, bool back);
+void fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t next);
+
+/* ---- hot_vars.c */
+bool fr_hot_is_element(fr_dtype d);
+bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *attr, PyObject *value);
+/* Pushes variable i; puts the value on top into it; pushes a global. */
+void fr_hot_load(struct reader *r, int i);
+void fr_hot_store(struct reader *r, int i);
+void fr_hot_load_global(struct reader *r, PyObject *name);
+/* Attributes that are variables: pushes one (false: it is none); pops the object and the value. */
+bool fr_hot_load_owned(struct reader *r, const struct fr_hot_value *owner, PyObject *name);
+void fr_hot_store_attribute(struct reader *r, PyObject *name);
+
+/* ---- hot_operate.c */
+enum { ADD, AND, FLOORDIV, LSHIFT, MATMUL, MUL, MOD, OR, POWER, RSHIFT, SUB, DIV, XOR, N_OPERATORS }; /* as BINARY_OP has them */
+enum { LT, LE, EQ, NE, GT, GE }; /* as COMPARE_OP has them */
+
+void fr_hot_push_int(struct reader *r, int kind, int dtype, int reg);
+void fr_hot_operate_dot(struct reader *r, const struct fr_hot_value *a, const struct fr_hot_value *b);
+void fr_hot_operate(struct reader *r, int what);
+void fr_hot_compare(struct reader *r, int what);
+void fr_hot_negate(struct reader *r);
+void fr_hot_invert(struct reader *r);
+void fr_hot_load_item(struct reader *r);
+void fr_hot_store_item(struct reader *r);
+void fr_hot_build(struct reader *r, int kind, int n);
+void fr_hot_build_slice(struct reader *r, int n);
+void fr_hot_unpack(struct reader *r, int n);
+void fr_hot_load_constant(struct reader *r, PyObject *o);
+
+/* ---- hot_call.c */
+void fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method);
+void fr_hot_call(struct reader *r, int n, int32_t next);
+/* Ends the code of a function that was called, with what is on top. */
+void fr_hot_return(struct reader *r);
+
+#endif

@@ -1,0 +1,461 @@
+/* bind/accelerate/hot_run.c -- see hot.h: runs the translation of a loop. */
+#include "bind/accelerate/hot.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/clock.h"
+#include "base/fpe.h"
+
+/* ---- what was stored since the last turn */
+
+struct old {
+    char    *at;
+    uint64_t bits;
+    int      size;
+};
+enum { FIRST_STORES = 1 << 12, MOST_STORES = 1 << 20 };
+
+struct log {
+    struct old *v;
+    int         n, cap;
+};
+
+static bool
+grow(struct log *log)
+{
+    int         cap = log->cap ? 4 * log->cap : FIRST_STORES;
+    struct old *v = cap <= MOST_STORES ? fr_realloc(log->v, (size_t)cap * sizeof *v) : NULL;
+
+    if (!v)
+        return false;
+    log->v = v;
+    log->cap = cap;
+    return true;
+}
+
+static void
+put_back(const struct log *log)
+{
+    for (int i = log->n; i-- > 0;)
+        memcpy(log->v[i].at, &log->v[i].bits, (size_t)log->v[i].size);
+}
+
+/* ---- arithmetic */
+
+static inline bool
+floor_divide(int64_t a, int64_t b, int64_t *quotient, int64_t *rest)
+{
+    if (b == 0 || (b == -1 && a == INT64_MIN))
+        return false;
+    *quotient = a / b;
+    *rest = a % b;
+    if (*rest != 0 && (*rest < 0) != (b < 0)) {
+        *quotient -= 1;
+        *rest += b;
+    }
+    return true;
+}
+
+static inline bool
+fits(int64_t v, int dtype)
+{
+    switch (dtype) {
+    case FR_I8: return v >= INT8_MIN && v <= INT8_MAX;
+    case FR_I16: return v >= INT16_MIN && v <= INT16_MAX;
+    case FR_I32: return v >= INT32_MIN && v <= INT32_MAX;
+    case FR_U8: return v >= 0 && v <= UINT8_MAX;
+    case FR_U16: return v >= 0 && v <= UINT16_MAX;
+    case FR_U32: return v >= 0 && v <= UINT32_MAX;
+    default: return true;
+    }
+}
+
+/* How many values a range has. */
+static inline int64_t
+count_of(int64_t from, int64_t to, int64_t step)
+{
+    if (step > 0)
+        return from < to ? (int64_t)(((uint64_t)to - (uint64_t)from - 1) / (uint64_t)step) + 1 : 0;
+    return from > to ? (int64_t)(((uint64_t)from - (uint64_t)to - 1) / (0 - (uint64_t)step)) + 1 : 0;
+}
+
+/* The address of an element; NULL: an index is out of bounds. */
+static inline char *
+element(const struct fr_hot_view *v, const union fr_hot_cell *index, int n)
+{
+    char *at = v->data;
+
+    for (int k = 0; k < n; k++) {
+        int64_t i = index[k].i;
+
+        i += i < 0 ? v->dim[k] : 0;
+        if (FR_UNLIKELY((uint64_t)i >= (uint64_t)v->dim[k]))
+            return NULL;
+        at += i * v->stride[k];
+    }
+    return at;
+}
+
+/* A slice of an axis as Python clips it; `none` has bits for the bounds that are not there. */
+static void
+clip(int64_t n, int none, int64_t *from, int64_t *to)
+{
+    if (none & 1)
+        *from = 0;
+    else if (*from < 0)
+        *from = *from + n < 0 ? 0 : *from + n;
+    else if (*from > n)
+        *from = n;
+    if (none & 2)
+        *to = n;
+    else if (*to < 0)
+        *to = *to + n < 0 ? 0 : *to + n;
+    else if (*to > n)
+        *to = n;
+}
+
+/* NumPy's product of two rows, which is BLAS's. */
+static double
+dot(const struct fr_hot_view *a, const struct fr_hot_view *b)
+{
+    static PyArray_DotFunc *function;
+    double                  v = 0;
+
+    if (FR_UNLIKELY(!function))
+        function = PyDataType_GetArrFuncs(fr_numpy_descrs[FR_F64])->dotfunc;
+    function(a->data, a->stride[0], b->data, b->stride[0], &v, a->dim[0], NULL);
+    return v;
+}
+
+/* ---- the run */
+
+enum { BREATH = 1 << 16, LONG_NS = 20000000 }; /* turns of inner loops between two looks at the clock; then others may run */
+
+enum fr_hot_end
+fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
+{
+    static const void *const where[FR_HOT_N_OPS] = {
+#define X(name) &&name,
+        FR_HOT_OPS(X)
+#undef X
+    };
+    const struct fr_hot_ins *const ins = p->ins;
+    const struct fr_hot_ins       *in = ins + p->head[head].at;
+    union fr_hot_cell *const       reg = run->reg;
+    struct fr_hot_view *const      view = run->view;
+    struct log                     log = {.v = NULL};
+    enum fr_hot_end                end = FR_HOT_LEFT;
+    int                            breath = BREATH;
+    int64_t                        began = fr_now_ns(), v, w;
+    size_t                         n_saved = (size_t)p->n_vars * sizeof *reg;
+    char                          *at;
+
+    run->n_turns = -1;
+    fr_fpe_begin();
+
+#define NEXT_INS() goto *where[(++in)->op]
+#define JUMP_TO(i)                                                                                                              \
+    do {                                                                                                                        \
+        in = ins + (i);                                                                                                         \
+        goto *where[in->op];                                                                                                    \
+    } while (0)
+#define A reg[in->a]
+#define B reg[in->b]
+#define TO reg[in->to]
+    goto *where[in->op];
+
+TURN:
+    if (FR_UNLIKELY(fr_fpe_raw() != 0))
+        goto EXIT;
+    log.n = 0;
+    run->head = (int)in->i;
+    run->n_turns++;
+    memcpy(run->saved, reg, n_saved);
+    memcpy(run->saved + FR_HOT_STACK_REGS, reg + FR_HOT_STACK_REGS, FR_HOT_CELLS * sizeof *reg);
+    if (FR_UNLIKELY(p->has_views))
+        memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
+    if (FR_UNLIKELY((run->n_turns & 1023) == 1023 && fr_now_ns() - began > LONG_NS)) {
+        end = FR_HOT_PAUSED;
+        goto EXIT;
+    }
+    NEXT_INS();
+CONST:
+    TO.i = in->i;
+    NEXT_INS();
+MOVE:
+    TO = A;
+    NEXT_INS();
+MOVE3:
+    memmove(&TO, &A, 3 * sizeof A);
+    NEXT_INS();
+MOVE_VIEW:
+    view[in->to] = view[in->a];
+    NEXT_INS();
+JUMP_BACK:
+    if (FR_UNLIKELY(--breath == 0)) {
+        breath = BREATH;
+        if (fr_now_ns() - began > LONG_NS) {
+            if (PyErr_CheckSignals() < 0) {
+                end = FR_HOT_RAISED;
+                goto EXIT;
+            }
+            Py_BEGIN_ALLOW_THREADS
+            Py_END_ALLOW_THREADS
+            began = fr_now_ns();
+        }
+    }
+JUMP:
+    JUMP_TO(in->at);
+IF:
+    if (A.i)
+        JUMP_TO(in->at);
+    NEXT_INS();
+UNLESS:
+    if (!A.i)
+        JUMP_TO(in->at);
+    NEXT_INS();
+
+#define CHECKED(name, builtin)                                                                                                  \
+    name:                                                                                                                       \
+    if (FR_UNLIKELY(builtin(A.i, B.i, &v)))                                                                                     \
+        goto EXIT;                                                                                                              \
+    TO.i = v;                                                                                                                   \
+    NEXT_INS();
+    CHECKED(ADD_I, __builtin_add_overflow)
+    CHECKED(SUB_I, __builtin_sub_overflow)
+    CHECKED(MUL_I, __builtin_mul_overflow)
+FLOORDIV_I:
+    if (FR_UNLIKELY(!floor_divide(A.i, B.i, &v, &w)))
+        goto EXIT;
+    TO.i = v;
+    NEXT_INS();
+MOD_I:
+    if (FR_UNLIKELY(!floor_divide(A.i, B.i, &v, &w)))
+        goto EXIT;
+    TO.i = w;
+    NEXT_INS();
+SHL_I:
+    v = A.i;
+    w = B.i;
+    if (FR_UNLIKELY(w < 0 || w > 62 || v > INT64_MAX >> w || v < INT64_MIN >> w))
+        goto EXIT;
+    TO.i = (int64_t)((uint64_t)v << w);
+    NEXT_INS();
+SHR_I:
+    w = B.i;
+    if (FR_UNLIKELY(w < 0 || w > 62))
+        goto EXIT;
+    TO.i = A.i >> w;
+    NEXT_INS();
+AND_I:
+    TO.i = A.i & B.i;
+    NEXT_INS();
+OR_I:
+    TO.i = A.i | B.i;
+    NEXT_INS();
+XOR_I:
+    TO.i = A.i ^ B.i;
+    NEXT_INS();
+NEG_I:
+    if (FR_UNLIKELY(A.i == INT64_MIN))
+        goto EXIT;
+    TO.i = -A.i;
+    NEXT_INS();
+ABS_I:
+    if (FR_UNLIKELY(A.i == INT64_MIN))
+        goto EXIT;
+    TO.i = A.i < 0 ? -A.i : A.i;
+    NEXT_INS();
+INVERT_I:
+    TO.i = ~A.i;
+    NEXT_INS();
+FIT_I:
+    if (FR_UNLIKELY(!fits(A.i, in->n)))
+        goto EXIT;
+    TO.i = A.i;
+    NEXT_INS();
+ADD_F:
+    TO.f = A.f + B.f;
+    NEXT_INS();
+SUB_F:
+    TO.f = A.f - B.f;
+    NEXT_INS();
+MUL_F:
+    TO.f = A.f * B.f;
+    NEXT_INS();
+DIV_F:
+    if (FR_UNLIKELY(B.f == 0))
+        goto EXIT;
+    TO.f = A.f / B.f;
+    NEXT_INS();
+NEG_F:
+    TO.f = -A.f;
+    NEXT_INS();
+ABS_F:
+    TO.f = fabs(A.f);
+    NEXT_INS();
+SQRT_F:
+    if (FR_UNLIKELY(!(A.f >= 0)))
+        goto EXIT;
+    TO.f = sqrt(A.f);
+    NEXT_INS();
+CALL_F:
+    TO.f = in->call(A.f);
+    if (FR_UNLIKELY(!isfinite(TO.f)))
+        goto EXIT;
+    NEXT_INS();
+CALL2_F:
+    TO.f = in->call2(A.f, B.f);
+    if (FR_UNLIKELY(!isfinite(TO.f)))
+        goto EXIT;
+    NEXT_INS();
+ROUND_F32:
+    TO.f = (double)(float)A.f;
+    NEXT_INS();
+I_TO_F:
+    TO.f = (double)A.i;
+    NEXT_INS();
+I_TO_F_EXACT: /* of comparisons, which Python makes exactly */
+    if (FR_UNLIKELY(A.i > INT64_C(1) << 53 || A.i < -(INT64_C(1) << 53)))
+        goto EXIT;
+    TO.f = (double)A.i;
+    NEXT_INS();
+F_TO_I:
+    if (FR_UNLIKELY(!(A.f > -0x1p62 && A.f < 0x1p62)))
+        goto EXIT;
+    TO.i = (int64_t)A.f;
+    NEXT_INS();
+F_TRUE:
+    TO.i = A.f != 0;
+    NEXT_INS();
+I_TRUE:
+    TO.i = A.i != 0;
+    NEXT_INS();
+NOT:
+    TO.i = !A.i;
+    NEXT_INS();
+#define COMPARED(name, what)                                                                                                    \
+    name:                                                                                                                       \
+    TO.i = what;                                                                                                                \
+    NEXT_INS();
+    COMPARED(LT_I, A.i < B.i)
+    COMPARED(LE_I, A.i <= B.i)
+    COMPARED(EQ_I, A.i == B.i)
+    COMPARED(NE_I, A.i != B.i)
+    COMPARED(LT_F, A.f < B.f)
+    COMPARED(LE_F, A.f <= B.f)
+    COMPARED(EQ_F, A.f == B.f)
+    COMPARED(NE_F, A.f != B.f)
+COUNT: { /* a range of the bounds a and b, and the step c */
+    union fr_hot_cell *r = &TO;
+    int64_t            from = A.i, to = B.i, step = reg[in->c].i;
+
+    if (FR_UNLIKELY(step == 0 || from > INT64_C(1) << 60 || from < -(INT64_C(1) << 60) || to > INT64_C(1) << 60 ||
+                    to < -(INT64_C(1) << 60) || step > INT64_C(1) << 60 || step < -(INT64_C(1) << 60)))
+        goto EXIT;
+    r[0].i = from;
+    r[1].i = count_of(from, to, step);
+    r[2].i = step;
+    NEXT_INS();
+}
+NEXT: { /* of the range at a, or the jump where there is none */
+    union fr_hot_cell *r = &A;
+
+    if (r[1].i == 0)
+        JUMP_TO(in->at);
+    TO.i = r[0].i;
+    r[0].i += r[2].i;
+    r[1].i--;
+    NEXT_INS();
+}
+DIM:
+    TO.i = view[in->a].dim[in->n];
+    NEXT_INS();
+SIZE:
+    v = 1;
+    for (int k = 0; k < in->n; k++)
+        v *= view[in->a].dim[k];
+    TO.i = v;
+    NEXT_INS();
+TAKE: { /* axis n, of c, is indexed */
+    struct fr_hot_view *to = &view[in->to];
+    int64_t             i = B.i;
+
+    *to = view[in->a];
+    i += i < 0 ? to->dim[in->n] : 0;
+    if (FR_UNLIKELY((uint64_t)i >= (uint64_t)to->dim[in->n]))
+        goto EXIT;
+    to->data += i * to->stride[in->n];
+    to->is_window = true;
+    for (int k = in->n; k + 1 < in->c; k++) {
+        to->dim[k] = to->dim[k + 1];
+        to->stride[k] = to->stride[k + 1];
+    }
+    NEXT_INS();
+}
+WINDOW: { /* of axis n, from b to b + 1; c: bits for bounds that are not there */
+    struct fr_hot_view *to = &view[in->to];
+    int64_t             first = B.i, behind = reg[in->b + 1].i;
+
+    *to = view[in->a];
+    clip(to->dim[in->n], in->c, &first, &behind);
+    to->is_window = true;
+    to->dim[in->n] = behind > first ? behind - first : 0;
+    to->data += first * to->stride[in->n];
+    NEXT_INS();
+}
+DOT:
+    if (FR_UNLIKELY(view[in->a].dim[0] != view[in->b].dim[0]))
+        goto EXIT;
+    TO.f = dot(&view[in->a], &view[in->b]);
+    NEXT_INS();
+
+#define LOADED(name, type, member)                                                                                              \
+    LOAD_##name:                                                                                                                \
+    if (FR_UNLIKELY(!(at = element(&view[in->a], &B, in->n))))                                                                  \
+        goto EXIT;                                                                                                              \
+    TO.member = *(const type *)at;                                                                                              \
+    NEXT_INS();
+#define STORED(name, type, value)                                                                                               \
+    STORE_##name:                                                                                                               \
+    if (FR_UNLIKELY(!(at = element(&view[in->a], &B, in->n)) || !view[in->a].writable))                                         \
+        goto EXIT;                                                                                                              \
+    if (FR_UNLIKELY(log.n == log.cap) && !grow(&log)) {                                                                         \
+        end = FR_HOT_TOO_LONG;                                                                                                  \
+        goto EXIT;                                                                                                              \
+    }                                                                                                                           \
+    log.v[log.n].at = at;                                                                                                       \
+    log.v[log.n].size = (int)sizeof(type);                                                                                      \
+    memcpy(&log.v[log.n++].bits, at, sizeof(type));                                                                             \
+    *(type *)at = (type)(value);                                                                                                \
+    NEXT_INS();
+    LOADED(BOOL, uint8_t, i)
+    LOADED(I8, int8_t, i)
+    LOADED(I16, int16_t, i)
+    LOADED(I32, int32_t, i)
+    LOADED(I64, int64_t, i)
+    LOADED(U8, uint8_t, i)
+    LOADED(U16, uint16_t, i)
+    LOADED(U32, uint32_t, i)
+    LOADED(F32, float, f)
+    LOADED(F64, double, f)
+    STORED(BOOL, uint8_t, TO.i != 0)
+    STORED(I8, int8_t, TO.i)
+    STORED(I16, int16_t, TO.i)
+    STORED(I32, int32_t, TO.i)
+    STORED(I64, int64_t, TO.i)
+    STORED(U8, uint8_t, TO.i)
+    STORED(U16, uint16_t, TO.i)
+    STORED(U32, uint32_t, TO.i)
+    STORED(F32, float, TO.f)
+    STORED(F64, double, TO.f)
+
+EXIT:
+    put_back(&log);
+    run->left = (int32_t)(in - ins);
+    fr_free(log.v);
+    fr_fpe_lower();
+    return end;
+}

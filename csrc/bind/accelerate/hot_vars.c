@@ -1,0 +1,220 @@
+/* bind/accelerate/hot_vars.c -- hot.h: the loop's variables, and globals. */
+#include "bind/accelerate/hot_int.h"
+
+/* ---- variables and globals */
+
+static bool
+type_of_number(PyObject *o, struct fr_hot_value *v)
+{
+    const struct {
+        PyTypeObject *type;
+        fr_dtype      dtype;
+    } types[] = {{&PyDoubleArrType_Type, FR_F64}, {&PyLongArrType_Type, FR_I64}, {&PyBoolArrType_Type, FR_BOOL},
+                 {&PyFloatArrType_Type, FR_F32}, {&PyIntArrType_Type, FR_I32}, {&PyByteArrType_Type, FR_I8},
+                 {&PyUByteArrType_Type, FR_U8}, {&PyShortArrType_Type, FR_I16}, {&PyUShortArrType_Type, FR_U16},
+                 {&PyUIntArrType_Type, FR_U32}};
+
+    if (PyFloat_CheckExact(o) || PyBool_Check(o)) {
+        *v = number(FR_HOT_PYTHON, PyFloat_CheckExact(o) ? FR_F64 : FR_BOOL, 0);
+        return true;
+    }
+    if (PyLong_CheckExact(o)) {
+        int     over;
+        int64_t i = PyLong_AsLongLongAndOverflow(o, &over);
+
+        *v = number(FR_HOT_PYTHON, FR_I64, 0);
+        return !over && (i != -1 || !PyErr_Occurred());
+    }
+    for (size_t k = 0; k < FR_LEN(types); k++)
+        if (Py_IS_TYPE(o, types[k].type)) {
+            *v = number(FR_HOT_NUMPY, types[k].dtype, 0);
+            return true;
+        }
+    return false;
+}
+
+/* Whether elements of a dtype are read and written. */
+bool
+fr_hot_is_element(fr_dtype d)
+{
+    return d < FR_N_DTYPES && d != FR_U64 && d != FR_F16 && !fr_dtype_is_complex(d);
+}
+
+void
+fr_hot_type(PyObject *o, struct fr_hot_value *v)
+{
+    *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    if (!o) {
+        v->kind = FR_HOT_UNBOUND;
+    } else if (o == Py_None) {
+        v->kind = FR_HOT_NONE;
+    } else if (PyArray_CheckExact(o)) {
+        PyArrayObject *a = fr_array(o);
+        fr_dtype       d = fr_numpy_dtype_of(PyArray_DESCR(a));
+
+        if (fr_hot_is_element(d) && PyArray_NDIM(a) >= 1 && PyArray_NDIM(a) <= FR_HOT_AXES && PyArray_ISALIGNED(a))
+            *v = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = (uint8_t)d, .ndim = (uint8_t)PyArray_NDIM(a)};
+    } else if (!type_of_number(o, v)) {
+        *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    }
+}
+
+void
+fr_hot_load(struct reader *r, int i)
+{
+    struct fr_hot_value v = r->s.var[i];
+
+    if (v.kind == FR_HOT_OPAQUE && !r->p->is_set[i]) {
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OWNER, .dtype = (uint8_t)i, .reg = -1});
+        return;
+    }
+    if (v.kind == FR_HOT_UNBOUND || v.kind == FR_HOT_OPAQUE) {
+        fr_hot_leave(r);
+        return;
+    }
+    v.reg = (int16_t)i;
+    v.is_free = false;
+    fr_hot_push(r, v);
+}
+
+/* Values that are still that of variable i get a place of their own, for it is about to change. */
+static void
+keep_old(struct reader *r, int i)
+{
+    struct fr_hot_value *all[FR_HOT_STACK + ITEMS];
+    int                  n = 0, to = -1;
+
+    for (int k = 0; k < r->s.n_stack; k++)
+        all[n++] = &r->s.stack[k];
+    for (int k = 0; k < r->n_items; k++)
+        all[n++] = &r->item[k];
+    for (int k = 0; k < n; k++) {
+        if (all[k]->reg != i || all[k]->kind == FR_HOT_OBJECT || all[k]->kind == FR_HOT_NONE ||
+            all[k]->kind == FR_HOT_NULL)
+            continue;
+        if (to < 0)
+            fr_hot_move(r, all[k], to = fr_hot_fresh(r, FR_HOT_CELLS));
+        all[k]->reg = (int16_t)to;
+    }
+}
+
+void
+fr_hot_store(struct reader *r, int i)
+{
+    struct fr_hot_value v = fr_hot_pop(r);
+
+    if (r->ended)
+        return;
+    if ((!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE) ||
+        (r->p->owner[i] && (r->s.var[i].kind == FR_HOT_OPAQUE || r->s.var[i].kind == FR_HOT_UNBOUND))) {
+        fr_hot_leave(r);
+        return;
+    }
+    keep_old(r, i);
+    if (v.is_free && r->p->n_ins && r->p->ins[r->p->n_ins - 1].to == v.reg && is_number(&v))
+        r->p->ins[r->p->n_ins - 1].to = (uint16_t)i; /* there at once */
+    else
+        fr_hot_move(r, &v, i);
+    r->p->has_views |= v.kind == FR_HOT_ARRAY;
+    v.reg = (int16_t)i;
+    v.is_free = false;
+    r->s.var[i] = v;
+}
+
+/* Notes that the global, or its attribute, has to be this object. */
+bool
+fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *attr, PyObject *value)
+{
+    struct fr_hot_program *p = r->p;
+
+    for (int k = 0; k < p->n_guards; k++)
+        if (p->guard[k].name == name && p->guard[k].attr == attr)
+            return p->guard[k].value == value;
+    if (p->n_guards == (int)FR_LEN(p->guard))
+        return false;
+    p->guard[p->n_guards].name = Py_NewRef(name);
+    p->guard[p->n_guards].attr = Py_XNewRef(attr);
+    p->guard[p->n_guards].code = PyFunction_Check(value) ? Py_NewRef(PyFunction_GET_CODE(value)) : NULL;
+    p->guard[p->n_guards++].value = Py_NewRef(value);
+    return true;
+}
+
+/* The value of a global: borrowed; NULL: there is none. */
+PyObject *
+fr_hot_global(const struct fr_hot_source *source, PyObject *name)
+{
+    PyObject *v = PyDict_GetItemWithError(source->globals, name);
+
+    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
+        v = PyDict_GetItemWithError(source->builtins, name);
+    PyErr_Clear();
+    return v;
+}
+
+void
+fr_hot_load_global(struct reader *r, PyObject *name)
+{
+    struct fr_hot_program *p = r->p;
+    PyObject              *o = fr_hot_global(r->source, name);
+    struct fr_hot_value    v;
+
+    for (int i = 0; i < p->n_vars; i++)
+        if (p->is_global[i] && p->name[i] == name) {
+            r->s.var[i] = p->global_type[i];
+            fr_hot_load(r, i);
+            return;
+        }
+    if (!o) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_type(o, &v);
+    if (is_number(&v) || v.kind == FR_HOT_ARRAY) {
+        if (p->n_vars == FR_HOT_VARS) {
+            fr_hot_leave(r);
+            return;
+        }
+        p->name[p->n_vars] = Py_NewRef(name);
+        p->is_global[p->n_vars] = p->is_used[p->n_vars] = true;
+        p->global_type[p->n_vars] = r->s.var[p->n_vars] = v;
+        fr_hot_load(r, p->n_vars++);
+        return;
+    }
+    if (v.kind != FR_HOT_OPAQUE || !(PyCallable_Check(o) || PyModule_Check(o)) || !fr_hot_add_guard(r, name, NULL, o)) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
+}
+
+/* The variable that an attribute of an object is; -1: none. */
+static int
+attribute_of(const struct reader *r, const struct fr_hot_value *owner, PyObject *name)
+{
+    for (int i = 0; i < r->p->n_vars; i++)
+        if (r->p->owner[i] == owner->dtype + 1 && r->p->name[i] == name)
+            return i;
+    return -1;
+}
+
+bool
+fr_hot_load_owned(struct reader *r, const struct fr_hot_value *owner, PyObject *name)
+{
+    int i = owner->kind == FR_HOT_OWNER ? attribute_of(r, owner, name) : -1;
+
+    if (i >= 0)
+        fr_hot_load(r, i);
+    return i >= 0;
+}
+
+void
+fr_hot_store_attribute(struct reader *r, PyObject *name)
+{
+    struct fr_hot_value owner = fr_hot_pop(r);
+    int                 i = !r->ended && owner.kind == FR_HOT_OWNER ? attribute_of(r, &owner, name) : -1;
+
+    if (i >= 0)
+        fr_hot_store(r, i);
+    else
+        fr_hot_leave(r);
+}

@@ -1,0 +1,201 @@
+"""Random loops over single elements: each is run by Python and, translated, by csrc/bind/accelerate/hot.h, on copies of the same
+values. Results, types, arrays, exceptions and warnings are to be the same."""
+import copy
+import math
+import random
+import warnings
+
+import numpy as np
+
+import frit
+from frit import _core
+
+INTS, FLOATS = ("i", "j", "k", "n", "c"), ("x", "y", "s")
+VECTORS, MATRICES = {"v": "f", "w": "f", "p": "i", "q": "i", "b": "b", "h": "f"}, {"A": "f", "B": "f", "M": "i", "G": "f"}
+DEPTH = 3
+
+
+def values(seed):
+    """What a program begins with."""
+    rng = np.random.default_rng(seed)
+    size = int(rng.integers(3, 9))
+    return dict(
+        n=size, k=int(rng.integers(-3, 9)), c=0, x=float(rng.normal()), y=float(rng.integers(-2, 3)), s=np.float64(rng.normal()),
+        v=rng.normal(size=size), w=rng.normal(size=2 * size)[::2], p=rng.integers(-4, 9, size),
+        q=rng.integers(0, size, size).astype(np.int32), b=rng.random(size) < 0.5, h=rng.normal(size=size).astype(np.float32),
+        A=rng.normal(size=(size, size)), B=np.asfortranarray(rng.normal(size=(size, size))),
+        M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32))
+
+
+class Drawer:
+    def __init__(self, seed):
+        self.r = random.Random(seed)
+        self.lines, self.depth, self.counters = [], 0, 0
+
+    def one(self, *what):
+        return self.r.choice(what)
+
+    def index(self):
+        if self.r.random() < 0.95:
+            return self.one("i % n", "j % n", "k % n", "c % n", "(i - 1) % n", "-1", "1", "q[i % n]", "i % n", "j % n")
+        return self.one("i", "j", "k", "c % n", "i - 1", "j - 1", "(i + 1) % n", "0", "-1", "1", "i", "j", "k % n", "q[i]", "n - 1")
+
+    def element(self, kinds="fib"):
+        if self.r.random() < 0.5:
+            name = self.one(*[a for a, kind in VECTORS.items() if kind in kinds])
+            return f"{name}[{self.index()}]"
+        name = self.one(*([a for a, kind in MATRICES.items() if kind in kinds] or ["A"]))
+        return self.one(f"{name}[{self.index()}, {self.index()}]", f"{name}[{self.index()}][{self.index()}]")
+
+    def whole(self, depth):
+        if depth <= 0 or self.r.random() < 0.3:
+            return self.one(*INTS, str(self.r.randint(-3, 12)), self.element("i"), "len(v)", "A.shape[0]", "p.size", "10 ** 3")
+        a, b = self.whole(depth - 1), self.whole(depth - 1)
+        if self.r.random() < 0.9:       # nothing that Python raises or warns about
+            return self.one(f"({a} + {b})", f"({a} - {b})", f"({a} * {b}) % 1009", f"{a} // (abs({b}) + 1)", f"{a} % (abs({b}) + 2)", f"-{a}",
+                            f"abs({a})", f"max({a}, {b})", f"min({a}, {b})", f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} << ({b} & 3))",
+                            f"({a} >> ({b} & 7))", f"({a} if {self.truth(depth - 1)} else {b})", f"int(min(99.0, max(-99.0, {self.real(depth - 1)})))")
+        return self.one(f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} // {b})", f"({a} % {b})", f"-{a}", f"abs({a})",
+                        f"max({a}, {b})", f"min({a}, {b})", f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} << {b})", f"({a} >> {b})",
+                        f"({a} if {self.truth(depth - 1)} else {b})", f"int({self.real(depth - 1)})", f"({a} * 10 ** 9)")
+
+    def real(self, depth):
+        if depth <= 0 or self.r.random() < 0.3:
+            return self.one(*FLOATS, f"{self.r.uniform(-3, 3):.3f}", self.element("f"), self.element("f"), *(["1e300"] if self.r.random() < 0.05 else []), "0.0")
+        a, b = self.value(depth - 1), self.real(depth - 1)
+        if self.r.random() < 0.9:
+            return self.one(f"({a} + {b})", f"({b} - {a})", f"({a} * 0.25)", f"({a} / (abs({b}) + 0.5))", f"-{b}", f"abs({b})", f"float({a})",
+                            f"max({a}, {b})", f"min({b}, {a})", f"math.sqrt(abs({b}))", f"np.sqrt(abs({b}))", f"math.exp(min({b}, 2.0))",
+                            f"math.sin({a})", f"np.floor({b})", f"({b} if {self.truth(depth - 1)} else {a})", f"math.log(abs({b}) + 0.1)",
+                            "np.dot(v[:j], w[:j])", "A[i % n, :j] @ B[:j, i % n]", "A[i % n] @ v", f"np.dot(A[:, j % n], v[{self.one(':', 'n - n:')}])")
+        return self.one(f"({a} + {b})", f"({b} - {a})", f"({a} * {b})", f"({a} / {b})", f"({b} / {a})", f"-{b}", f"abs({b})", f"float({a})",
+                        f"max({a}, {b})", f"min({b}, {a})", f"math.sqrt({b})", f"np.sqrt({b})", f"math.exp({b})", f"math.sin({a})",
+                        f"np.floor({b})", f"({b} if {self.truth(depth - 1)} else {a})", f"({a}) ** 2.0", f"({b}) ** 2", f"math.log({b})",
+                        "np.dot(v[:k], w[:k])", "A[i, :j] @ B[:j, i]", "A[i] @ v", f"np.dot(A[:, j], v[{self.one('1:', ':', 'j:')}])", f"({b} % {a})")
+
+    def value(self, depth):
+        return self.whole(depth) if self.r.random() < 0.5 else self.real(depth)
+
+    def truth(self, depth):
+        if depth <= 0 or self.r.random() < 0.5:
+            return f"{self.value(depth - 1)} {self.one('<', '<=', '==', '!=', '>', '>=')} {self.value(depth - 1)}"
+        a, b = self.truth(depth - 1), self.truth(depth - 1)
+        return self.one(f"({a} and {b})", f"({a} or {b})", f"not {a}", self.element("b"), self.value(depth - 1), "t is None")
+
+    def add(self, line):
+        self.lines.append("    " * (self.depth + 1) + line)
+
+    def statement(self, loops):
+        kind = self.r.random()
+        if kind < 0.2:
+            self.add(f"{self.one(*INTS[2:], 'c')} = {self.whole(2)}".replace("n =", "c ="))
+        elif kind < 0.4:
+            self.add(f"{self.one(*FLOATS)} {self.one('=', '+=', '-=', '*=')} {self.real(2)}")
+        elif kind < 0.62:
+            self.add(f"{self.element('f')} {self.one('=', '+=', '-=', '*=', '/=')} {self.value(2)}")
+        elif kind < 0.7:
+            self.add(f"{self.element('ib')} = {self.whole(2)}")
+        elif kind < 0.75:
+            self.add(self.one("x, y = y, x", "row = A[i]; x = row[j]", "s, k = x, c", f"t = {self.one('None', '1', 'x')}", "c += 1", "i, j = j, i",
+                              "row = A[i, 1:]; row[0] += 1.0", "rows, columns = M.shape; c += columns", "v, w = w, v"))
+        elif kind < 0.85 or loops >= DEPTH:
+            self.add(f"if {self.truth(2)}:")
+            self.block(loops, self.r.randint(1, 2))
+            if self.r.random() < 0.4:
+                self.add("else:")
+                self.block(loops, 1)
+        else:
+            self.loop(loops)
+
+    def block(self, loops, n, more=()):
+        self.depth += 1
+        for _ in range(n):
+            self.statement(loops)
+        if loops and self.r.random() < 0.12:
+            self.add(f"if {self.truth(1)}: {self.one('break', 'continue')}")
+        for line in more:
+            self.add(line)
+        self.depth -= 1
+
+    def loop(self, loops):
+        if self.r.random() < 0.7:
+            name = self.one("i", "j", "k")
+            self.add(f"for {name} in range({self.one('n', '1, n', 'n - 1, -1, -1', '0, n, 2', 'i', 'k', '5', 'j, n', 'len(v)', 'q[0]')}):")
+            self.block(loops + 1, self.r.randint(1, 4))
+        else:
+            self.counters += 1
+            self.add(f"t{self.counters} = 0")
+            self.add(f"while {self.one('', f'{self.truth(1)} and ')}t{self.counters} < {self.r.randint(2, 6)}:")
+            self.depth += 1
+            self.add(f"t{self.counters} += 1")
+            self.depth -= 1
+            self.block(loops + 1, self.r.randint(1, 3))
+
+    def program(self):
+        self.add("i = j = 0; t = None")
+        for _ in range(self.r.randint(1, 3)):
+            self.loop(0)
+        self.add("return {k: v for k, v in locals().items()}")
+        return f"def f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
+
+
+def draw(seed):
+    return Drawer(seed).program()
+
+
+def described(x):
+    """A value's type and bits."""
+    if isinstance(x, np.ndarray):
+        return "array", x.dtype.str, x.shape, x.strides, x.tobytes()
+    return type(x), x.tobytes() if isinstance(x, np.generic) else repr(x)
+
+
+def outcome(call, arguments):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            result = {name: described(x) for name, x in call(*arguments.values()).items()}
+        except Exception as e:
+            at = e.__traceback__
+            while at.tb_next and at.tb_frame.f_code.co_name != "f":
+                at = at.tb_next
+            result = type(e), str(e), at.tb_lineno
+    return result, {k: described(x) for k, x in arguments.items()}, [(w.category, str(w.message), w.lineno) for w in said]
+
+
+def judge(source, seeds=(0, 1, 2)):
+    """What is wrong with a program; None: nothing."""
+    found = {}
+    for name in ("ours", "theirs"):
+        space = {"np": np, "math": math}
+        exec(compile(source, "<loops>", "exec"), space)
+        found[name] = space["f"]
+    for seed in seeds:
+        given = values(seed)
+        expected = outcome(found["theirs"], copy.deepcopy(given))
+        got = outcome(lambda *args: _core.called_plain(found["ours"], *args), copy.deepcopy(given))
+        for what, a, b in zip(("result", "arguments", "warnings"), expected, got):
+            if a != b:
+                different = [k for k in a if a[k] != b.get(k)] if isinstance(a, dict) and isinstance(b, dict) else [a, b]
+                return f"{what} of values {seed}: {different}: {[(a[k], b.get(k)) for k in different] if isinstance(a, dict) and isinstance(b, dict) else ''}"
+    return None
+
+
+def main():
+    import sys
+    first, last = map(int, sys.argv[1].split(":"))
+    failed = 0
+    with frit.config(tune="hot_turns=1"):
+        for seed in range(first, last):
+            source = draw(seed)
+            wrong = judge(source)
+            if wrong:
+                failed += 1
+                print(f"seed {seed}: {wrong[:600]}\n{source}")
+                if failed >= 3:
+                    break
+        print(f"{last - first} drawn, {failed} failed, {frit.stats()['hot']} runs without Python")
+
+
+if __name__ == "__main__":
+    main()
