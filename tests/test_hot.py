@@ -152,6 +152,74 @@ def test_an_array_that_is_not_changed_stays_the_very_array():
     assert n and x is a and y is b
 
 
+def test_arrays_are_gone_over():
+    def f(a):
+        best, n = 0.0, 0
+        for i, x in enumerate(a):
+            if x > best:
+                best = x
+            if i in (3, 5, 7) or i not in {1, 2} and i < 4:
+                n += 1
+        for row in a.reshape(6, -1):
+            for y in row:
+                n += 1 if y > 0.5 else -1
+        for r, row in enumerate(a.reshape(6, -1)):
+            for c, z in enumerate(row):
+                row[c] = z * 2 + r
+        return best, n, i, x, y, z, r, c, row
+    check(f, np.random.default_rng(5).random(60))
+
+
+@pytest.mark.parametrize("draw", ["rand()", "random()", "uniform(-1, 4)", "randint(5)", "randint(-2, 1000)"])
+def test_random_numbers_are_numpys_in_its_order(draw):
+    """Also those of turns that Python makes again."""
+    space = {"np": np}
+    exec(f"def f(a):\n    for i in range(300):\n        x = np.random.{draw}\n        a[i % 7] += x * np.random.random()\n"
+         "        if i == 250: a[9] = 1\n    return x", space)
+    np.random.seed(11)
+    theirs, ours = np.zeros(7), np.zeros(7)
+    with pytest.raises(IndexError):
+        written(space["f"])(theirs)
+    then = np.random.random()
+    np.random.seed(11)
+    before = frit.stats()["hot"]
+    with pytest.raises(IndexError):
+        runs(space["f"], ours)
+    assert ours.tobytes() == theirs.tobytes() and np.random.random() == then and frit.stats()["hot"] > before
+
+
+def test_the_users_functions_are_part_of_it():
+    space = {"np": np}
+    exec("""
+def wrapped(i, n):
+    return i % n
+def around(s, i, j):
+    n = s.shape[0]
+    total = 0
+    for d in range(-1, 2, 2):
+        total += s[wrapped(i + d, n), j] + s[i, wrapped(j + d, n)]
+    return total
+def clipped(x):
+    if x > 3:
+        return 3.0
+    return x
+def f(s):
+    e = 0
+    for i in range(s.shape[0]):
+        for j in range(s.shape[1]):
+            e -= s[i, j] * clipped(around(s, i, j))
+    return e
+""", space)
+    s = np.random.default_rng(6).choice([-1, 1], (9, 9))
+    expected = written(space["f"])(s)
+    given, n = runs(space["f"], s)
+    assert loops.described(given) == loops.described(expected) and n
+    exec("def clipped(x):\n    return -x", space)
+    expected = written(space["f"])(s)
+    given, n = runs(space["f"], s)
+    assert loops.described(given) == loops.described(expected) and n
+
+
 # ---- what Python has to say
 
 def raised(f, *args):

@@ -54,7 +54,7 @@ class Drawer:
         if self.r.random() < 0.9:       # nothing that Python raises or warns about
             return self.one(f"({a} + {b})", f"({a} - {b})", f"({a} * {b}) % 1009", f"{a} // (abs({b}) + 1)", f"{a} % (abs({b}) + 2)", f"-{a}",
                             f"abs({a})", f"max({a}, {b})", f"min({a}, {b})", f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} << ({b} & 3))",
-                            f"({a} >> ({b} & 7))", f"({a} if {self.truth(depth - 1)} else {b})", f"int(min(99.0, max(-99.0, {self.real(depth - 1)})))")
+                            f"({a} >> ({b} & 7))", "np.random.randint(n)", f"np.random.randint(-2, abs({a}) % 9)", f"({a} if {self.truth(depth - 1)} else {b})", f"int(min(99.0, max(-99.0, {self.real(depth - 1)})))")
         return self.one(f"({a} + {b})", f"({a} - {b})", f"({a} * {b})", f"({a} // {b})", f"({a} % {b})", f"-{a}", f"abs({a})",
                         f"max({a}, {b})", f"min({a}, {b})", f"({a} & {b})", f"({a} | {b})", f"({a} ^ {b})", f"({a} << {b})", f"({a} >> {b})",
                         f"({a} if {self.truth(depth - 1)} else {b})", f"int({self.real(depth - 1)})", f"({a} * 10 ** 9)")
@@ -67,7 +67,7 @@ class Drawer:
             return self.one(f"({a} + {b})", f"({b} - {a})", f"({a} * 0.25)", f"({a} / (abs({b}) + 0.5))", f"-{b}", f"abs({b})", f"float({a})",
                             f"max({a}, {b})", f"min({b}, {a})", f"math.sqrt(abs({b}))", f"np.sqrt(abs({b}))", f"math.exp(min({b}, 2.0))",
                             f"math.sin({a})", f"np.floor({b})", f"({b} if {self.truth(depth - 1)} else {a})", f"math.log(abs({b}) + 0.1)",
-                            "np.dot(v[:j], w[:j])", "A[i % n, :j] @ B[:j, i % n]", "A[i % n] @ v", f"np.dot(A[:, j % n], v[{self.one(':', 'n - n:')}])")
+                            "np.random.rand()", "np.random.uniform(-1, n)", "np.random.random()", "np.dot(v[:j], w[:j])", "A[i % n, :j] @ B[:j, i % n]", "A[i % n] @ v", f"np.dot(A[:, j % n], v[{self.one(':', 'n - n:')}])")
         return self.one(f"({a} + {b})", f"({b} - {a})", f"({a} * {b})", f"({a} / {b})", f"({b} / {a})", f"-{b}", f"abs({b})", f"float({a})",
                         f"max({a}, {b})", f"min({b}, {a})", f"math.sqrt({b})", f"np.sqrt({b})", f"math.exp({b})", f"math.sin({a})",
                         f"np.floor({b})", f"({b} if {self.truth(depth - 1)} else {a})", f"({a}) ** 2.0", f"({b}) ** 2", f"math.log({b})",
@@ -80,7 +80,8 @@ class Drawer:
         if depth <= 0 or self.r.random() < 0.5:
             return f"{self.value(depth - 1)} {self.one('<', '<=', '==', '!=', '>', '>=')} {self.value(depth - 1)}"
         a, b = self.truth(depth - 1), self.truth(depth - 1)
-        return self.one(f"({a} and {b})", f"({a} or {b})", f"not {a}", self.element("b"), self.value(depth - 1), "t is None")
+        return self.one(f"({a} and {b})", f"({a} or {b})", f"not {a}", self.element("b"), self.value(depth - 1), "t is None",
+                        f"{self.value(depth - 1)} {self.one('in', 'not in')} {self.one('(1, 2)', '{0, 3, 5}', '(n, 2.5)', '[1, 0]')}")
 
     def add(self, line):
         self.lines.append("    " * (self.depth + 1) + line)
@@ -118,7 +119,11 @@ class Drawer:
         self.depth -= 1
 
     def loop(self, loops):
-        if self.r.random() < 0.7:
+        if self.r.random() < 0.25:
+            self.add(self.one("for x in v:", "for y in w[1:]:", "for row in A:", "for i, x in enumerate(v):", "for j, row in enumerate(B):",
+                              "for c in p:", "for j, c in enumerate(q):", "for k, row in enumerate(M[i % n:]):", "for t in b:", "for s in h:"))
+            self.block(loops + 1, self.r.randint(1, 4))
+        elif self.r.random() < 0.7:
             name = self.one("i", "j", "k")
             self.add(f"for {name} in range({self.one('n', '1, n', 'n - 1, -1, -1', '0, n, 2', 'i', 'k', '5', 'j, n', 'len(v)', 'q[0]')}):")
             self.block(loops + 1, self.r.randint(1, 4))
@@ -151,6 +156,7 @@ def described(x):
 
 
 def outcome(call, arguments):
+    np.random.seed(7)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -160,7 +166,7 @@ def outcome(call, arguments):
             while at.tb_next and at.tb_frame.f_code.co_name != "f":
                 at = at.tb_next
             result = type(e), str(e), at.tb_lineno
-    return result, {k: described(x) for k, x in arguments.items()}, [(w.category, str(w.message), w.lineno) for w in said]
+    return result, {k: described(x) for k, x in arguments.items()}, [(w.category, str(w.message), w.lineno) for w in said] + [np.random.random()]
 
 
 def judge(source, seeds=(0, 1, 2)):

@@ -48,6 +48,67 @@ write_iterator(struct range_iterator *it, const union fr_hot_cell cell[3])
 #endif
 }
 
+/* Those over arrays, and enumerate() of these. */
+struct array_iterator {
+    PyObject_HEAD
+    Py_ssize_t index;
+    PyObject  *array;
+};
+struct numbered_iterator {
+    PyObject_HEAD
+    Py_ssize_t index;
+    PyObject  *iterator, *result, *long_index;
+};
+
+/* What an iterator is to the translation; false: it is none of these. */
+static bool
+type_of_iterator(PyObject *it, struct fr_hot_value *v)
+{
+    const struct numbered_iterator *e = (struct numbered_iterator *)it;
+
+    *v = (struct fr_hot_value){.kind = FR_HOT_RANGE};
+    if (Py_IS_TYPE(it, &PyRangeIter_Type))
+        return true;
+    if (Py_IS_TYPE(it, &PyEnum_Type)) {
+        if (e->long_index || !Py_IS_TYPE(e->iterator, &PySeqIter_Type) || ((struct array_iterator *)e->iterator)->index != e->index)
+            return false;
+        if (!type_of_iterator(e->iterator, v))
+            return false;
+        v->kind = FR_HOT_NUMBERED;
+        return true;
+    }
+    if (!Py_IS_TYPE(it, &PySeqIter_Type) || !((struct array_iterator *)it)->array)
+        return false;
+    fr_hot_type(((struct array_iterator *)it)->array, v);
+    if (v->kind != FR_HOT_ARRAY)
+        return false;
+    v->kind = FR_HOT_WALK;
+    return true;
+}
+
+/* Whether they are where this expects them, after the first of two items. */
+static bool
+array_iterators_are_known(void)
+{
+    npy_intp  n = 2;
+    PyObject *array = PyArray_ZEROS(1, &n, NPY_DOUBLE, 0), *e = array ? PyObject_CallOneArg((PyObject *)&PyEnum_Type, array) : NULL;
+    PyObject *first = e ? PyIter_Next(e) : NULL;
+    bool      known = first && Py_TYPE(e)->tp_basicsize >= (Py_ssize_t)sizeof(struct numbered_iterator) &&
+                 ((struct numbered_iterator *)e)->index == 1 && Py_IS_TYPE(((struct numbered_iterator *)e)->iterator, &PySeqIter_Type) &&
+                 !((struct numbered_iterator *)e)->long_index;
+
+    if (known) {
+        struct array_iterator *it = (struct array_iterator *)((struct numbered_iterator *)e)->iterator;
+
+        known = it->index == 1 && it->array == array && PySeqIter_Type.tp_basicsize == sizeof *it;
+    }
+    PyErr_Clear();
+    Py_XDECREF(array);
+    Py_XDECREF(e);
+    Py_XDECREF(first);
+    return known;
+}
+
 /* Whether they are where this expects them: 7, 10 of range(4, 12, 3) after its first; then its last is left. */
 static bool
 iterators_are_known(void)
@@ -254,10 +315,9 @@ guards_hold(const struct loop *l)
     const struct fr_hot_program *p = l->program;
 
     for (int k = 0; k < p->n_guards; k++) {
-        PyObject *o = fr_hot_global(&l->source, p->guard[k].name);
+        PyObject *of = p->guard[k].of, *name = p->guard[k].name;
+        PyObject *o = of ? PyDict_GetItemWithError(PyModule_GetDict(of), name) : fr_hot_global(&l->source, name);
 
-        if (o && p->guard[k].attr)
-            o = PyModule_Check(o) ? PyDict_GetItemWithError(PyModule_GetDict(o), p->guard[k].attr) : NULL;
         if (o != p->guard[k].value || (p->guard[k].code && PyFunction_GET_CODE(o) != p->guard[k].code)) {
             PyErr_Clear();
             return false;
@@ -426,6 +486,37 @@ find_head(struct loop *l, PyObject *locals, struct fr_hot_run *run, PyObject *he
     return head;
 }
 
+static void
+enter_iterator(PyObject *it, struct fr_hot_run *run)
+{
+    union fr_hot_cell *cell = &run->reg[FR_HOT_STACK_REGS];
+
+    if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
+        read_iterator((struct range_iterator *)it, cell);
+        return;
+    }
+    if (Py_IS_TYPE(it, &PyEnum_Type))
+        it = ((struct numbered_iterator *)it)->iterator;
+    cell->i = ((struct array_iterator *)it)->index;
+    read_view(((struct array_iterator *)it)->array, &run->view[FR_HOT_STACK_REGS]);
+}
+
+static void
+leave_iterator(PyObject *it, const struct fr_hot_run *run)
+{
+    const union fr_hot_cell *cell = &run->saved[FR_HOT_STACK_REGS];
+
+    if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
+        write_iterator((struct range_iterator *)it, cell);
+        return;
+    }
+    if (Py_IS_TYPE(it, &PyEnum_Type)) {
+        ((struct numbered_iterator *)it)->index = (Py_ssize_t)cell->i;
+        it = ((struct numbered_iterator *)it)->iterator;
+    }
+    ((struct array_iterator *)it)->index = (Py_ssize_t)cell->i;
+}
+
 /* Runs what is left of the loop in this frame. False: an exception is set. */
 static bool
 run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot_run *run)
@@ -442,9 +533,13 @@ run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot
         head = find_head(l, locals, run, held);
     }
     ok = !PyErr_Occurred();
+    if (ok && head >= 0 && l->program->has_random && !fr_few_generator_begin(&run->random)) {
+        ok = !PyErr_Occurred();
+        head = -1;
+    }
     if (ok && head >= 0) {
         if (l->source.is_for)
-            read_iterator((struct range_iterator *)iterator, &run->reg[FR_HOT_STACK_REGS]);
+            enter_iterator(iterator, run);
         end = fr_hot_go(l->program, run, head);
         ok = end != FR_HOT_RAISED;
         if (run->n_turns > 0) {
@@ -452,12 +547,13 @@ run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot
 
             PyErr_Fetch(&type, &value, &trace);
             if (l->source.is_for)
-                write_iterator((struct range_iterator *)iterator, &run->saved[FR_HOT_STACK_REGS]);
+                leave_iterator(iterator, run);
             if (!write_variables(l, frame, locals, run))
                 ok = false;
             if (type)
                 PyErr_Restore(type, value, trace);
         }
+        ok = (!l->program->has_random || fr_few_generator_end()) && ok;
         note_run(l, run, end);
     } else {
         l->is_off |= ++l->n_futile >= FUTILE || (l->program && l->program->is_broken);
@@ -486,7 +582,7 @@ loop_turn(PyObject *self, PyObject *top)
 
     if (FR_LIKELY(l->is_off || ++l->n_asked < (uint32_t)fr_tune.hot_turns) || !fr_membrane_is_plain || l->is_running)
         return Py_NewRef(Py_None);
-    if (l->source.is_for ? !Py_IS_TYPE(top, &PyRangeIter_Type) : top != self && top != Py_True && top != PyArrayScalar_True)
+    if (l->source.is_for ? !type_of_iterator(top, &l->source.iterator) : top != self && top != Py_True && top != PyArrayScalar_True)
         return Py_NewRef(Py_None);
     if (!works || fr_is_off(FR_OFF_hot) || is_watched())
         return Py_NewRef(Py_None);
@@ -529,6 +625,6 @@ fr_hot_init(PyObject *module)
     int       st = type ? PyModule_AddObjectRef(module, "_Loop", type) : -1;
 
     Py_XDECREF(type);
-    works = iterators_are_known();
+    works = iterators_are_known() && array_iterators_are_known();
     return st;
 }

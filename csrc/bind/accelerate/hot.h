@@ -11,8 +11,7 @@
 #ifndef FR_BIND_ACCELERATE_HOT_H
 #define FR_BIND_ACCELERATE_HOT_H
 
-#include "bind/numpy/npy.h"
-#include "bind/numpy/numpy.h"
+#include "bind/numpy/few.h"
 
 /* ---- types */
 
@@ -25,6 +24,8 @@ enum fr_hot_kind {
     FR_HOT_NUMPY,     /* NumPy's number of a dtype */
     FR_HOT_ARRAY,     /* of a dtype and so many axes */
     FR_HOT_RANGE,     /* what is left of one, also as an iterator: the next value, how many, the step */
+    FR_HOT_WALK,      /* an iterator over the first axis of an array: the next index */
+    FR_HOT_NUMBERED,  /* the same of enumerate() */
     FR_HOT_SHAPE,     /* of an array */
     FR_HOT_OBJECT,    /* a certain object: something that is called, or a module */
     FR_HOT_OWNER,     /* the object that a variable has, of whose attributes some are variables, too; dtype: its number */
@@ -45,7 +46,7 @@ struct fr_hot_value {
 
 /* ---- programs */
 
-enum { FR_HOT_FRAMES = 8, FR_HOT_VARS = 64, FR_HOT_STACK = 12, FR_HOT_CELLS = 4, FR_HOT_AXES = 3, FR_HOT_REGS = 512 };
+enum { FR_HOT_FRAMES = 8, FR_HOT_VARS = 64, FR_HOT_STACK = 24, FR_HOT_CELLS = 4, FR_HOT_AXES = 3, FR_HOT_REGS = 512 };
 
 union fr_hot_cell {
     int64_t i;
@@ -67,7 +68,7 @@ struct fr_hot_view {
     X(FIT_I) X(ADD_F) X(SUB_F) X(MUL_F) X(DIV_F) X(NEG_F) X(ABS_F) X(SQRT_F) X(CALL_F) X(CALL2_F) X(ROUND_F32) X(I_TO_F) X(I_TO_F_EXACT) X(F_TO_I) \
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
-    X(COUNT) X(NEXT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(DOT)                                                                     \
+    X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(RANDINT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(DOT)                                                                     \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)
@@ -93,7 +94,7 @@ struct fr_hot_ins {
 
 /* Where the loop turns, with certain types. */
 struct fr_hot_head {
-    struct fr_hot_value var[FR_HOT_VARS];
+    struct fr_hot_value var[FR_HOT_VARS], iterator;
     int32_t             at;
 };
 
@@ -118,10 +119,11 @@ struct fr_hot_program {
     bool                is_used[FR_HOT_VARS], is_set[FR_HOT_VARS], is_global[FR_HOT_VARS], is_inner[FR_HOT_VARS];
     uint8_t             owner[FR_HOT_VARS]; /* of an attribute: the variable that has the object, + 1 */
     struct fr_hot_value global_type[FR_HOT_VARS];
+    bool                has_random;      /* numbers are drawn from numpy.random's generator */
     bool                has_views;       /* arrays are assigned to variables */
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
-    /* Globals and attributes of modules that have to be what they were: the names, and the objects. */
-    struct { PyObject *name, *attr, *value, *code; } guard[32];
+    /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects. */
+    struct { PyObject *name, *of, *value, *code; } guard[32];
     int                 n_guards;
     struct fr_hot_frame frame[FR_HOT_FRAMES];
     int                 n_frames;
@@ -132,6 +134,7 @@ struct fr_hot_source {
     PyCodeObject *code;
     int32_t       header, last;      /* offsets of the instruction to which it turns, and of the jump */
     bool          is_for;
+    struct fr_hot_value iterator;     /* of a for loop, as it runs now */
     PyObject     *globals, *builtins; /* of the frame that is about to run; borrowed */
 };
 
@@ -157,6 +160,8 @@ struct fr_hot_run {
     /* As it was at the last turn: */
     union fr_hot_cell  saved[FR_HOT_SAVED]; /* the variables and the loop's iterator, in their places */
     struct fr_hot_view saved_view[FR_HOT_VARS];
+    struct fr_few_generator random;         /* locked, if the program draws */
+    char               random_saved[FR_FEW_GENERATOR_BYTES];
     int                head;
     int32_t            left;                /* the instruction at which it was left */
     int64_t            n_turns;

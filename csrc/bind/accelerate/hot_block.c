@@ -141,6 +141,11 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
     case FR_HOT_NUMPY: fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0); break;
     case FR_HOT_TUPLE:
     case FR_HOT_RANGE: fr_hot_emit(r, FR_HOT_MOVE3, to, v->reg, 0); break;
+    case FR_HOT_WALK:
+    case FR_HOT_NUMBERED:
+        fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0);
+        fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0);
+        break;
     case FR_HOT_ARRAY:
     case FR_HOT_SHAPE: fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0); break;
     default: break;

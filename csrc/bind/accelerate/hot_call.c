@@ -12,7 +12,7 @@ void
 fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 {
     struct fr_hot_value of = fr_hot_pop(r);
-    PyObject           *value, *guarded = NULL;
+    PyObject           *value;
 
     if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
         return;
@@ -33,12 +33,9 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
         return;
     }
     if (of.kind == FR_HOT_OBJECT && PyModule_Check(of.object)) {
-        for (int k = 0; k < r->p->n_guards; k++) /* the name by which the module came */
-            if (r->p->guard[k].value == of.object && !r->p->guard[k].attr)
-                guarded = r->p->guard[k].name;
-        value = guarded ? PyDict_GetItemWithError(PyModule_GetDict(of.object), name) : NULL;
+        value = PyDict_GetItemWithError(PyModule_GetDict(of.object), name);
         PyErr_Clear();
-        if (value && PyCallable_Check(value) && fr_hot_add_guard(r, guarded, name, value)) {
+        if (value && (PyCallable_Check(value) || PyModule_Check(value)) && fr_hot_add_guard(r, name, of.object, value)) {
             if (as_method)
                 fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NULL, .reg = -1});
             fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = value, .reg = -1});
@@ -202,6 +199,62 @@ call_abs(struct reader *r, const struct fr_hot_value *arg)
         fr_hot_push_int(r, arg->kind, arg->dtype == FR_BOOL ? FR_I64 : arg->dtype, to);
 }
 
+/* Whether a callable is that function of numpy.random's. */
+static bool
+is_random(PyObject *f, const char *name)
+{
+    static PyObject *name_of_module;
+    PyObject        *module;
+    bool             is;
+
+    if (!name_of_module && !(name_of_module = PyUnicode_InternFromString("numpy.random"))) {
+        PyErr_Clear();
+        return false;
+    }
+    module = PyMethod_Check(f) ? PyImport_GetModule(name_of_module) : NULL;
+    is = module && PyDict_GetItemString(PyModule_GetDict(module), name) == f;
+    Py_XDECREF(module);
+    return is;
+}
+
+/* A number from numpy.random's generator. */
+static void
+draw(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n)
+{
+    int to = fr_hot_fresh(r, 1), low, high, span;
+
+    r->p->has_random = true;
+    if (is_random(f, "randint")) {
+        struct fr_hot_value zero = fr_hot_whole(r, 0);
+        const struct fr_hot_value *from = n == 2 ? &arg[0] : &zero, *behind = &arg[n - 1];
+
+        if (n < 1 || n > 2 || !is_whole(from) || !is_whole(behind) || from->dtype != FR_I64 || behind->dtype != FR_I64) {
+            fr_hot_leave(r);
+            return;
+        }
+        fr_hot_emit(r, FR_HOT_RANDINT, to, from->reg, behind->reg);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+        return;
+    }
+    if (n != (is_random(f, "uniform") ? n : 0) || (n != 0 && (n != 2 || !is_number(&arg[0]) || !is_number(&arg[1])))) {
+        fr_hot_leave(r);
+        return;
+    }
+    if (n == 0) {
+        fr_hot_emit(r, FR_HOT_RANDOM, to, 0, 0);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
+        return;
+    }
+    low = fr_hot_as_double(r, &arg[0]);
+    high = fr_hot_as_double(r, &arg[1]);
+    fr_hot_emit(r, FR_HOT_SUB_F, span = fr_hot_fresh(r, 1), high, low);
+    fr_hot_emit(r, FR_HOT_SQRT_F, to, span, 0); /* what is below zero is left to NumPy */
+    fr_hot_emit(r, FR_HOT_RANDOM, to, 0, 0);
+    fr_hot_emit(r, FR_HOT_MUL_F, to, span, to);
+    fr_hot_emit(r, FR_HOT_ADD_F, to, low, to);
+    fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
+}
+
 /* Whether a function's code may be read where it is called: nothing but parameters by their places. */
 static bool
 is_simple(const struct reader *r, PyObject *f, PyCodeObject *code, int n)
@@ -323,8 +376,13 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     } else if (n == 1 && is_builtin(r, f.object, "len") && arg[0].kind == FR_HOT_ARRAY) {
         fr_hot_emit(r, FR_HOT_DIM, to = fr_hot_fresh(r, 1), arg[0].reg, 0)->n = 0;
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_ARRAY) {
+        fr_hot_walk(r, &arg[0], FR_HOT_NUMBERED);
     } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
         choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);
+    } else if (is_random(f.object, "rand") || is_random(f.object, "random") || is_random(f.object, "random_sample") ||
+               is_random(f.object, "uniform") || is_random(f.object, "randint")) {
+        draw(r, f.object, arg, n);
     } else if (PyFunction_Check(f.object)) {
         enter(r, f.object, arg, n, next);
     } else if (n == 1 && (row = function_of(f.object))) {

@@ -93,7 +93,7 @@ void fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t n
 
 /* ---- hot_vars.c */
 bool fr_hot_is_element(fr_dtype d);
-bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *attr, PyObject *value);
+bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value);
 /* Pushes variable i; puts the value on top into it; pushes a global. */
 void fr_hot_load(struct reader *r, int i);
 void fr_hot_store(struct reader *r, int i);
@@ -114,6 +114,9 @@ void fr_hot_negate(struct reader *r);
 void fr_hot_invert(struct reader *r);
 void fr_hot_load_item(struct reader *r);
 void fr_hot_store_item(struct reader *r);
+/* Pushes an iterator over an array. */
+void fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int kind);
+void fr_hot_contains(struct reader *r, bool not);
 void fr_hot_build(struct reader *r, int kind, int n);
 void fr_hot_build_slice(struct reader *r, int n);
 void fr_hot_unpack(struct reader *r, int n);

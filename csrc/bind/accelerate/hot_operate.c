@@ -386,6 +386,56 @@ fr_hot_store_item(struct reader *r)
 _Static_assert(FR_BOOL == 0 && FR_U32 == FR_HOT_LOAD_U32 - FR_HOT_LOAD_BOOL && FR_HOT_LOAD_F64 - FR_HOT_LOAD_BOOL == 9 &&
                FR_HOT_STORE_F64 - FR_HOT_STORE_BOOL == 9, "in one order");
 
+void
+fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int kind)
+{
+    struct fr_hot_value v = *array;
+    int                 to = fr_hot_fresh(r, FR_HOT_CELLS);
+
+    fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, array->reg, 0);
+    fr_hot_emit(r, FR_HOT_CONST, to, 0, 0)->i = 0;
+    v.kind = (uint8_t)kind;
+    v.reg = (int16_t)to;
+    v.is_free = false;
+    fr_hot_push(r, v);
+}
+
+/* Whether a number is one of those in a constant or a tuple; `not`: whether it is none. */
+void
+fr_hot_contains(struct reader *r, bool not)
+{
+    struct fr_hot_value in = fr_hot_pop(r), v = fr_hot_pop(r), one;
+    PyObject           *items = in.kind == FR_HOT_OBJECT && PyFrozenSet_CheckExact(in.object) ? PySequence_List(in.object) : NULL;
+    int                 n = items ? (int)PyList_GET_SIZE(items) : in.kind == FR_HOT_TUPLE ? in.ndim : 0, found = -1, to;
+
+    for (int k = 0; k < n && !r->ended; k++) {
+        fr_hot_push(r, v);
+        if (items)
+            fr_hot_load_constant(r, PyList_GET_ITEM(items, k));
+        else
+            fr_hot_push(r, r->item[in.items + k]);
+        fr_hot_compare(r, EQ);
+        one = fr_hot_pop(r);
+        if (found >= 0) {
+            fr_hot_emit(r, FR_HOT_OR_I, to = fr_hot_fresh(r, 1), found, one.reg);
+            found = to;
+        } else {
+            found = one.reg;
+        }
+    }
+    Py_XDECREF(items);
+    PyErr_Clear();
+    if (found < 0 || n > 8) {
+        fr_hot_leave(r);
+        return;
+    }
+    if (not) {
+        fr_hot_emit(r, FR_HOT_NOT, to = fr_hot_fresh(r, 1), found, 0);
+        found = to;
+    }
+    fr_hot_push(r, number(FR_HOT_PYTHON, FR_BOOL, found));
+}
+
 /* The n values on top become one. */
 void
 fr_hot_build(struct reader *r, int kind, int n)
@@ -460,6 +510,10 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
         return;
     }
 #endif
+    if (PyFrozenSet_CheckExact(o)) {
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
+        return;
+    }
     fr_hot_type(o, &v);
     if (v.kind == FR_HOT_NONE) {
         v.reg = -1;

@@ -26,6 +26,19 @@ is_none(struct reader *r, bool wants_none, int32_t to, int32_t next)
     fr_hot_go_to(r, (v.kind == FR_HOT_NONE) == wants_none ? to : next, false);
 }
 
+static void
+get_iterator(struct reader *r)
+{
+    struct fr_hot_value v = fr_hot_pop(r);
+
+    if (!r->ended && v.kind == FR_HOT_ARRAY)
+        fr_hot_walk(r, &v, FR_HOT_WALK);
+    else if (!r->ended && (v.kind == FR_HOT_RANGE || v.kind == FR_HOT_NUMBERED))
+        fr_hot_push(r, v);
+    else
+        fr_hot_leave(r);
+}
+
 /* FOR_ITER: `behind` is where the loop goes on when its iterator is at its end. */
 static void
 iterate(struct reader *r, int32_t behind)
@@ -34,7 +47,7 @@ iterate(struct reader *r, int32_t behind)
     struct state        s;
     int                 to, block;
 
-    if (r->ended || it.kind != FR_HOT_RANGE) {
+    if (r->ended || (it.kind != FR_HOT_RANGE && it.kind != FR_HOT_WALK && it.kind != FR_HOT_NUMBERED)) {
         fr_hot_leave(r);
         return;
     }
@@ -52,8 +65,22 @@ iterate(struct reader *r, int32_t behind)
     } else {
         block = -1;
     }
-    fr_hot_emit(r, FR_HOT_NEXT, to = fr_hot_fresh(r, 1), it.reg, 0)->at = block;
+    fr_hot_emit(r, it.kind == FR_HOT_RANGE ? FR_HOT_NEXT : FR_HOT_NEXT_ITEM, to = fr_hot_fresh(r, 1), it.reg, 0)->at = block;
     fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    if (it.kind == FR_HOT_RANGE)
+        return;
+    it.kind = it.kind == FR_HOT_NUMBERED ? FR_HOT_NUMBERED : FR_HOT_ARRAY;
+    if (it.kind == FR_HOT_NUMBERED) { /* the index goes with the item */
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.dtype, .ndim = it.ndim, .reg = it.reg});
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
+        fr_hot_load_item(r);
+        fr_hot_build(r, FR_HOT_TUPLE, 2);
+        return;
+    }
+    fr_hot_pop(r);
+    fr_hot_push(r, it);
+    fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
+    fr_hot_load_item(r);
 }
 
 static PyObject *
@@ -219,10 +246,8 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 #endif
     case STORE_ATTR: fr_hot_store_attribute(r, name_at(r, arg)); break;
     case CALL: fr_hot_call(r, arg, next); break;
-    case GET_ITER:
-        if (r->s.n_stack == 0 || r->s.stack[r->s.n_stack - 1].kind != FR_HOT_RANGE)
-            fr_hot_leave(r);
-        break;
+    case GET_ITER: get_iterator(r); break;
+    case CONTAINS_OP: fr_hot_contains(r, arg); break;
     case FOR_ITER:
 #if PY_VERSION_HEX < 0x030c0000
         iterate(r, target_of(in, next, false));
@@ -305,6 +330,7 @@ read_block(struct reader *r, int k)
             p->cap_heads = cap;
         }
         memcpy(p->head[p->n_heads].var, r->s.var, sizeof r->s.var);
+        p->head[p->n_heads].iterator = r->source->iterator;
         p->head[p->n_heads].at = p->n_ins;
         fr_hot_emit(r, FR_HOT_TURN, 0, 0, 0)->i = p->n_heads++;
     }
@@ -343,7 +369,8 @@ link_blocks(struct reader *r, int32_t from)
         case FR_HOT_JUMP_BACK:
         case FR_HOT_IF:
         case FR_HOT_UNLESS:
-        case FR_HOT_NEXT: in->at = in->at == -1 ? out : in->at < -1 ? -2 - in->at : p->block[in->at].ins; break;
+        case FR_HOT_NEXT:
+        case FR_HOT_NEXT_ITEM: in->at = in->at == -1 ? out : in->at < -1 ? -2 - in->at : p->block[in->at].ins; break;
         default: break;
         }
     }
@@ -362,9 +389,10 @@ fr_hot_head_of(struct fr_hot_program *p, const struct fr_hot_source *source, con
         if (i >= p->n_vars || p->is_inner[i])
             s.var[i] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
     if (source->is_for)
-        s.stack[0] = (struct fr_hot_value){.kind = FR_HOT_RANGE, .reg = STACK_REGS};
+        s.stack[0] = source->iterator;
+    s.stack[0].reg = STACK_REGS;
     for (int k = 0; k < p->n_heads && !p->is_broken; k++) {
-        bool same = true;
+        bool same = !source->is_for || fr_hot_same_value(&p->head[k].iterator, &source->iterator);
 
         for (int i = 0; i < p->n_vars && same; i++)
             same = p->is_global[i] || fr_hot_same_value(&p->head[k].var[i], &s.var[i]);
@@ -534,7 +562,7 @@ fr_hot_free(struct fr_hot_program *p)
         Py_XDECREF(p->name[i]);
     for (int i = 0; i < p->n_guards; i++) {
         Py_XDECREF(p->guard[i].name);
-        Py_XDECREF(p->guard[i].attr);
+        Py_XDECREF(p->guard[i].of);
         Py_XDECREF(p->guard[i].value);
         Py_XDECREF(p->guard[i].code);
     }

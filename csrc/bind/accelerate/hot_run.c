@@ -174,6 +174,8 @@ TURN:
     run->n_turns++;
     memcpy(run->saved, reg, n_saved);
     memcpy(run->saved + FR_HOT_STACK_REGS, reg + FR_HOT_STACK_REGS, FR_HOT_CELLS * sizeof *reg);
+    if (FR_UNLIKELY(p->has_random))
+        memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
     if (FR_UNLIKELY(p->has_views))
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
     if (FR_UNLIKELY((run->n_turns & 1023) == 1023 && fr_now_ns() - began > LONG_NS)) {
@@ -370,6 +372,21 @@ NEXT: { /* of the range at a, or the jump where there is none */
     r[1].i--;
     NEXT_INS();
 }
+NEXT_ITEM: { /* of the iterator over an array at a: its index, or the jump where there is none */
+    if (A.i >= view[in->a].dim[0])
+        JUMP_TO(in->at);
+    v = A.i++;
+    TO.i = v;
+    NEXT_INS();
+}
+RANDOM:
+    TO.f = run->random.draw->next_double(run->random.draw->state);
+    NEXT_INS();
+RANDINT:
+    if (FR_UNLIKELY(A.i < INT32_MIN || B.i > INT32_MAX || A.i >= B.i))
+        goto EXIT;
+    TO.i = A.i + fr_few_below(run->random.draw, B.i - A.i);
+    NEXT_INS();
 DIM:
     TO.i = view[in->a].dim[in->n];
     NEXT_INS();
@@ -454,6 +471,8 @@ DOT:
 
 EXIT:
     put_back(&log);
+    if (p->has_random && run->n_turns >= 0)
+        memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
     run->left = (int32_t)(in - ins);
     fr_free(log.v);
     fr_fpe_lower();

@@ -121,19 +121,19 @@ fr_hot_store(struct reader *r, int i)
     r->s.var[i] = v;
 }
 
-/* Notes that the global, or its attribute, has to be this object. */
+/* Notes that the global, or the attribute of a module, has to be this object. */
 bool
-fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *attr, PyObject *value)
+fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value)
 {
     struct fr_hot_program *p = r->p;
 
     for (int k = 0; k < p->n_guards; k++)
-        if (p->guard[k].name == name && p->guard[k].attr == attr)
+        if (p->guard[k].name == name && p->guard[k].of == of)
             return p->guard[k].value == value;
     if (p->n_guards == (int)FR_LEN(p->guard))
         return false;
     p->guard[p->n_guards].name = Py_NewRef(name);
-    p->guard[p->n_guards].attr = Py_XNewRef(attr);
+    p->guard[p->n_guards].of = Py_XNewRef(of);
     p->guard[p->n_guards].code = PyFunction_Check(value) ? Py_NewRef(PyFunction_GET_CODE(value)) : NULL;
     p->guard[p->n_guards++].value = Py_NewRef(value);
     return true;

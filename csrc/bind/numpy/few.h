@@ -19,6 +19,21 @@ fr_few    fr_few_function(PyObject *function);
 /* The names, a new tuple. */
 PyObject *fr_few_names(void);
 
+/* ---- few_random.c: numpy.random's own generator, for those who draw many numbers */
+
+#include <numpy/random/bitgen.h>
+
+enum { FR_FEW_GENERATOR_BYTES = 2560 };
+struct fr_few_generator {
+    bitgen_t *draw;
+    size_t    n_bytes; /* of its state */
+};
+/* Takes its lock, until fr_few_generator_end(); false: it is of another kind than NumPy's first, or an exception is set. */
+bool      fr_few_generator_begin(struct fr_few_generator *);
+bool      fr_few_generator_end(void);
+/* A number below n. */
+int64_t   fr_few_below(const bitgen_t *, int64_t n);
+
 /* ---- what the files share */
 
 enum { FR_FEW = 1024 }; /* elements of a result, or of an argument: with more NumPy takes no longer */

@@ -3,8 +3,7 @@
 #include "bind/numpy/few.h"
 
 #include <math.h>
-
-#include <numpy/random/bitgen.h>
+#include <string.h>
 
 /* The generator, as numpy.random has it now. */
 static struct generator {
@@ -70,9 +69,31 @@ end(void)
     return done != NULL;
 }
 
+bool
+fr_few_generator_begin(struct fr_few_generator *g)
+{
+    bool is;
+
+    if (!(g->draw = begin()))
+        return false;
+    is = strcmp(Py_TYPE(generator.bits)->tp_name, "numpy.random._mt19937.MT19937") == 0;
+    g->n_bytes = 624 * sizeof(uint32_t) + sizeof(int); /* the key, and the place in it */
+    if (is)
+        return true;
+    end();
+    PyErr_Clear();
+    return false;
+}
+
+bool
+fr_few_generator_end(void)
+{
+    return end();
+}
+
 /* A number below n: the bits that n - 1 has, until they are one. */
-static int64_t
-below(const bitgen_t *g, int64_t n)
+int64_t
+fr_few_below(const bitgen_t *g, int64_t n)
 {
     uint64_t most = (uint64_t)n - 1, mask = most, v;
 
@@ -101,7 +122,7 @@ fr_few_randint(fr_args args, Py_ssize_t n, PyObject *names)
     if (n < 1 || n > 2 || names || !fr_few_int(args[n - 1], &high) || (n == 2 && !fr_few_int(args[0], &low)) ||
         low < INT32_MIN || high > INT32_MAX || low >= high || !(g = begin()))
         return NULL;
-    v = low + below(g, high - low);
+    v = low + fr_few_below(g, high - low);
     return end() ? PyLong_FromLongLong(v) : NULL;
 }
 
@@ -220,7 +241,7 @@ fr_few_choice(fr_args args, Py_ssize_t n, PyObject *names)
         while (i < count - 1 && sums[i] <= at)
             i++;
     } else {
-        i = below(g, count);
+        i = fr_few_below(g, count);
     }
     return end() ? item_of(args[0], i) : NULL;
 }
