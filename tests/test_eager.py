@@ -437,7 +437,7 @@ def test_products_takes_and_stores_of_parts_have_no_plan():
     a, b = RNG.standard_normal((500, 500)), RNG.standard_normal(500)
     a[np.arange(500), np.arange(500)] += 50
     before = frit.stats()
-    assert_same(frit.accelerate(substituted)(a, b), substituted(a, b))
+    assert_same(frit.accelerate(lambda a, b: substituted(a, b))(a, b), substituted(a, b))
     after = frit.stats()
     # (An array of so many elements is none of what these operations compute.)
     assert a.size > 131072 and after["plans"] == before["plans"] and after["eager"] > before["eager"]

@@ -430,6 +430,36 @@ def test_accelerated_functions_take_it():
     assert a.tobytes() == b.tobytes() and frit.stats()["hot"] > before
 
 
+def test_first_calls_do_not_wait():
+    """A function that looks like one of loops over elements is not traced first."""
+    @frit.accelerate
+    def f(a):
+        for i in range(1, a.shape[0]):
+            for j in range(a.shape[1]):
+                a[i, j] += a[i - 1, j]
+        return a
+
+    @frit.accelerate
+    def g(n):
+        total = 0
+        for i in range(n):
+            total = (total * 31 + i) % 1009
+        return total
+
+    @frit.accelerate
+    def rows(a):
+        for i in range(1, a.shape[0]):
+            a[i, 1:] += a[i - 1, :-1]
+        return a
+    with frit.config(eager_elems=131072, jit="interpret", tune="hot_turns=2"):
+        for h, args in (f, [np.ones((20, 20))]), (g, [300]):
+            nodes, hot = frit.stats()["nodes"], frit.stats()["hot"]
+            h(*args)
+            assert frit.stats()["nodes"] == nodes and frit.stats()["hot"] > hot and h.stats.unchanged == 1
+        rows(np.ones((20, 20)))
+    assert rows.stats.unchanged == 0
+
+
 def test_it_can_be_left_out():
     code = ("import numpy as np, frit\nfrom frit import _core\ndef f(n):\n    t = 0\n    for i in range(n):\n        t += i\n    return t\n"
             "assert _core.called_plain(f, 1000) == 499500 and frit.stats()['hot'] == 0")

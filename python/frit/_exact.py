@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from . import _bytecode, _core
+from . import _bytecode, _core, _membrane
 from ._bytecode import BINARY_OP, SUBSCRIPTS, attr_name, is_attr
 from ._namespace import conversions, modules, ndarray, ours
 from ._numpy import named
@@ -88,3 +88,35 @@ def exact(rewritten: Rewritten) -> bool:
     known = {id(f) for f in rewritten.copies} | {id(value) for _, _, value in rewritten.watched
                                                  if type(value) is types.FunctionType}
     return bool(rewritten.copies) and all(_Function(f, known).is_exact() for f in (*rewritten.copies, *rewritten.uncopied))
+
+
+_SUBSCRIPT, _SETS, _SLICES = map(_bytecode.of, ("item", "setitem", "slice"))
+_PRODUCTS = _bytecode.operators("@")
+_OF_NUMBERS = frozenset("abs bool float int len max min range".split())
+
+
+def _innermost(code: types.CodeType) -> list[tuple[int, int]]:
+    """(first, last) offsets of the instructions of each loop in which there is no other."""
+    loops = {(_bytecode.jumps_to(i), i[0]) for i in _core.decoded(code.co_code) if i[1] in _bytecode.LOOPS}
+    return [(a, b) for a, b in loops if not any((a, b) != (c, d) and a <= c and d <= b for c, d in loops)]
+
+
+def _is_over_elements(code: types.CodeType, first: int, last: int) -> bool:
+    """Whether a loop has indices, and slices only as factors of a product of rows; or calls nothing but Python's functions of
+    numbers."""
+    found = sliced = product = called = False
+    for this in _core.decoded(code.co_code):
+        at, op, arg = this
+        if first <= at <= last:
+            found = found or op in _SUBSCRIPT or op in _SETS or op == BINARY_OP and arg in SUBSCRIPTS
+            sliced = sliced or op in _SLICES or op == _bytecode.BUILD_SLICE
+            product = product or op == BINARY_OP and arg in _PRODUCTS or is_attr(this, True) and attr_name(code, this) == "dot"
+            called = called or op in _bytecode.LOADS_ATTRIBUTE or op == _bytecode.LOAD_GLOBAL and _bytecode.global_name(
+                code, this) not in _OF_NUMBERS
+    return (found or not called) and (product or not sliced)
+
+
+def over_elements(code: types.CodeType) -> bool:
+    """Whether a function may be one of loops over single elements, as most of its innermost loops look."""
+    loops = _innermost(_membrane.written(code))
+    return bool(loops) and 2 * sum(_is_over_elements(_membrane.written(code), *loop) for loop in loops) > len(loops)

@@ -25,7 +25,7 @@ import numpy
 
 from . import _core, _membrane, _namespace
 from ._closed import closed
-from ._exact import exact
+from ._exact import exact, over_elements
 from ._inside import inside
 from ._left import TENSORS, exchange
 from ._outside import adopt_module, outside
@@ -59,6 +59,7 @@ class _Call(NamedTuple):
     # (its copy for calls that are noted, the globals and the cells that this one sees)
     inside: tuple[types.FunctionType, dict[str, Any], tuple[types.CellType, ...]] | None
     takes_module: tuple[str | None, ...]        # the parameters by number: a name if NumPy's stand-in may come for NumPy
+    elements: bool                              # its innermost loops read and write single elements
     stats: CallStats
 
 
@@ -124,7 +125,7 @@ class _Function:
             watched=(*r.watched, *r.named_defaults), replaced=tuple(r.cells), functions=tuple(r.functions.values()),
             exact=self.f if exact(r) else None, closed=known,
             inside=inside(r, names, cells) if r.holds_arrays(names, cells) else None, takes_module=r.takes_module,
-            stats=self.stats))
+            elements=over_elements(self.f.__code__), stats=self.stats))
 
     @staticmethod
     def written(code: types.CodeType) -> types.CodeType:

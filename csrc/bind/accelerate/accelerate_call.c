@@ -331,6 +331,28 @@ try_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *na
     return result;
 }
 
+/* Whether the first call is to be, since the function looks like one of loops over single elements. */
+static bool
+begins_unchanged(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
+{
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
+
+    return FR_UNLIKELY(stats->calls == 0) && FR_CALLEE(f->call, elements) == Py_True && may_be_numpys(f) &&
+           n_elements_of(args, n_args) >= 0;
+}
+
+/* Makes it; all others are, too, if loops have left Python. */
+static PyObject *
+begin_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
+{
+    unsigned long long before = atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed);
+    PyObject          *result = run_unchanged(f->call, args, n_args, names);
+
+    if (atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed) != before)
+        f->n_loop = INT64_MAX;
+    return result;
+}
+
 /* Whether this one is to be, to be made again, once it has a plan. */
 static bool
 is_repeated(const struct fr_callee *f)
@@ -437,6 +459,8 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
         return result;
     if (is_numpys(f, args, n_args))
         return run_unchanged(call, args, n_args, names);
+    if (begins_unchanged(f, args, n_args))
+        return begin_unchanged(f, args, n_args, names);
     if (is_tried(f, args, n_args))
         return try_unchanged(f, args, n_args, names);
     if (n_args > MAX_ARGS || n_named(names) > 0 || sees_arrays(call) || f->gives_more)

@@ -56,7 +56,7 @@ int       fr_callee_ran_as_numpy(struct fr_call_stats *, PyObject *function, PyO
 /* What stands for a function: the named tuple _Call of accelerate.py, which says what its fields are. */
 #define FR_CALLEE_FIELDS(F)                                                                                            \
     F(copy) F(globals) F(names) F(cells) F(watched) F(replaced) F(functions) F(exact) F(closed) F(inside)              \
-    F(takes_module) F(stats)
+    F(takes_module) F(elements) F(stats)
 enum {
 #define AT(name) FR_CALLEE_##name,
     FR_CALLEE_FIELDS(AT)
