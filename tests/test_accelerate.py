@@ -717,8 +717,8 @@ def test_what_frit_does_not_know_goes_to_numpy_and_is_counted():
         u, s, vt = np.linalg.svd(x)
         return s, np.sort(x, axis=0), np.unique(np.round(x)), np.einsum("ij->i", x), np.histogram(x, 3)[0], \
             np.fft.fft(x[0]).real, np.median(x), np.interp(x[0], x[1], x[0])
-    fast = check(f, rand(4, 4))
-    assert fast.stats.fallbacks >= 5
+    with frit.config(off="unchanged"):      # (a plain call may be tried, where calls take long)
+        assert check(f, rand(4, 4)).stats.fallbacks >= 5
 
 
 @pytest.mark.parametrize("name", [

@@ -318,7 +318,7 @@ guards_hold(const struct loop *l)
         PyObject *of = p->guard[k].of, *name = p->guard[k].name;
         PyObject *o = of ? PyDict_GetItemWithError(PyModule_GetDict(of), name) : fr_hot_global(&l->source, name);
 
-        if (o != p->guard[k].value || (p->guard[k].code && PyFunction_GET_CODE(o) != p->guard[k].code)) {
+        if (!fr_hot_guard_holds(p, k, o)) {
             PyErr_Clear();
             return false;
         }

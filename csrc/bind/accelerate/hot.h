@@ -41,7 +41,7 @@ struct fr_hot_value {
     uint8_t   is_free;  /* its register is nobody else's, and the last instruction wrote it */
     int16_t   reg;      /* the first of its registers */
     int16_t   items;    /* of a tuple: the place of its first */
-    PyObject *object;   /* FR_HOT_OBJECT: borrowed from the program */
+    PyObject *object;   /* FR_HOT_OBJECT: borrowed from its guard, or a function of the user's */
 };
 
 /* ---- programs */
@@ -122,7 +122,8 @@ struct fr_hot_program {
     bool                has_random;      /* numbers are drawn from numpy.random's generator */
     bool                has_views;       /* arrays are assigned to variables */
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
-    /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects. */
+    /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
+     * user's functions, which are not held: they lead back here. */
     struct { PyObject *name, *of, *value, *code; } guard[32];
     int                 n_guards;
     struct fr_hot_frame frame[FR_HOT_FRAMES];
@@ -142,6 +143,8 @@ struct fr_hot_source {
 void                   fr_hot_type(PyObject *, struct fr_hot_value *);
 /* The value of a global or builtin: borrowed; NULL: there is none. */
 PyObject              *fr_hot_global(const struct fr_hot_source *, PyObject *name);
+/* Whether guard k is met by an object (NULL: there is none). */
+bool                   fr_hot_guard_holds(const struct fr_hot_program *, int k, PyObject *);
 /* A program for the code, without instructions; NULL: not enough memory (no exception). */
 struct fr_hot_program *fr_hot_new(const struct fr_hot_source *);
 void                   fr_hot_free(struct fr_hot_program *);

@@ -35,7 +35,7 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
     if (of.kind == FR_HOT_OBJECT && PyModule_Check(of.object)) {
         value = PyDict_GetItemWithError(PyModule_GetDict(of.object), name);
         PyErr_Clear();
-        if (value && (PyCallable_Check(value) || PyModule_Check(value)) && fr_hot_add_guard(r, name, of.object, value)) {
+        if (value && fr_hot_may_hold(value) && fr_hot_add_guard(r, name, of.object, value)) {
             if (as_method)
                 fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NULL, .reg = -1});
             fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = value, .reg = -1});

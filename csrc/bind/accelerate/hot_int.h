@@ -93,6 +93,8 @@ void fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t n
 
 /* ---- hot_vars.c */
 bool fr_hot_is_element(fr_dtype d);
+bool fr_hot_may_hold(PyObject *o);
+/* Notes that the global, or the attribute of a module, has to be this object. */
 bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value);
 /* Pushes variable i; puts the value on top into it; pushes a global. */
 void fr_hot_load(struct reader *r, int i);

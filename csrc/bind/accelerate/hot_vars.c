@@ -1,6 +1,10 @@
 /* bind/accelerate/hot_vars.c -- hot.h: the loop's variables, and globals. */
 #include "bind/accelerate/hot_int.h"
 
+#include <string.h>
+
+#include "bind/accelerate/crossing.h"
+
 /* ---- variables and globals */
 
 static bool
@@ -121,21 +125,32 @@ fr_hot_store(struct reader *r, int i)
     r->s.var[i] = v;
 }
 
-/* Notes that the global, or the attribute of a module, has to be this object. */
+bool
+fr_hot_guard_holds(const struct fr_hot_program *p, int k, PyObject *o)
+{
+    if (p->guard[k].value)
+        return o == p->guard[k].value;
+    return o && PyFunction_Check(o) && fr_whose_written(PyFunction_GET_CODE(o)) == p->guard[k].code;
+}
+
 bool
 fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value)
 {
     struct fr_hot_program *p = r->p;
+    int                    n = p->n_guards;
 
-    for (int k = 0; k < p->n_guards; k++)
+    for (int k = 0; k < n; k++)
         if (p->guard[k].name == name && p->guard[k].of == of)
-            return p->guard[k].value == value;
-    if (p->n_guards == (int)FR_LEN(p->guard))
+            return fr_hot_guard_holds(p, k, value);
+    if (n == (int)FR_LEN(p->guard))
         return false;
-    p->guard[p->n_guards].name = Py_NewRef(name);
-    p->guard[p->n_guards].of = Py_XNewRef(of);
-    p->guard[p->n_guards].code = PyFunction_Check(value) ? Py_NewRef(PyFunction_GET_CODE(value)) : NULL;
-    p->guard[p->n_guards++].value = Py_NewRef(value);
+    p->guard[n].name = Py_NewRef(name);
+    p->guard[n].of = Py_XNewRef(of);
+    if (PyFunction_Check(value))
+        p->guard[n].code = Py_NewRef(fr_whose_written(PyFunction_GET_CODE(value)));
+    else
+        p->guard[n].value = Py_NewRef(value);
+    p->n_guards++;
     return true;
 }
 
@@ -149,6 +164,19 @@ fr_hot_global(const struct fr_hot_source *source, PyObject *name)
         v = PyDict_GetItemWithError(source->builtins, name);
     PyErr_Clear();
     return v;
+}
+
+/* Whether an object is of use, and its guard may be: others lead to what should not be held. */
+bool
+fr_hot_may_hold(PyObject *o)
+{
+    const char *name = PyModule_Check(o) ? PyModule_GetName(o) : NULL;
+
+    PyErr_Clear();
+    if (PyModule_Check(o))
+        return name && (strcmp(name, "math") == 0 || strcmp(name, "numpy") == 0 || strcmp(name, "numpy.random") == 0);
+    return PyFunction_Check(o) || PyCFunction_Check(o) || (PyCallable_Check(o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) &&
+                                                          !(PyType_Check(o) && PyType_HasFeature((PyTypeObject *)o, Py_TPFLAGS_HEAPTYPE)));
 }
 
 void
@@ -180,7 +208,7 @@ fr_hot_load_global(struct reader *r, PyObject *name)
         fr_hot_load(r, p->n_vars++);
         return;
     }
-    if (v.kind != FR_HOT_OPAQUE || !(PyCallable_Check(o) || PyModule_Check(o)) || !fr_hot_add_guard(r, name, NULL, o)) {
+    if (v.kind != FR_HOT_OPAQUE || !fr_hot_may_hold(o) || !fr_hot_add_guard(r, name, NULL, o)) {
         fr_hot_leave(r);
         return;
     }
