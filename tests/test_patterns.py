@@ -198,6 +198,6 @@ def test_plans_go_when_they_take_too_much_memory(two):
 
     with frit.config(plan_mb=1):
         assert all(made(n) for n in range(100, 150))
-        assert made(149) == 0 and made(100) == 1 and made(100) == 0 and made(149) == 0
+        assert made(149) == 0 and made(100) == 1 and made(100) == 0     # (149 may go for what others plan in the background)
     with frit.config(plan_mb=0):
         assert made(120) == 1 and made(120) == 0 and made(121) == 1 and made(120) == 1
