@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import frit
-from frit import _core
+from frit import _core, _membrane
 from tests.fuzz import loops
 
 LIMIT, TABLE = 40, np.arange(6.0)
@@ -412,6 +412,24 @@ print(grid.sum(), total, step, i, j, type(total).__name__)
         plain = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True).stdout
         ours = subprocess.run([sys.executable, "-m", "frit", path], capture_output=True, text=True, check=True).stdout
     assert ours == plain
+
+
+def test_functions_read_what_a_script_has_assigned():
+    """Also in the turns that are made without Python."""
+    code = """
+total, seen = 0, np.zeros(3)
+def more(x):
+    return x + total
+for i in range(300):
+    total = (total + more(i)) % 1009
+    seen[i % 3] += more(1)
+"""
+    from types import FunctionType
+    theirs, ours = {"np": np, "__name__": "script"}, {"np": np, "__name__": "script"}
+    exec(code, theirs)
+    before = frit.stats()["hot"]
+    _core.called_plain(FunctionType(_membrane.crossing(compile(code, "script", "exec"), ours), ours))
+    assert (ours["total"], ours["seen"].tolist()) == (theirs["total"], theirs["seen"].tolist()) and frit.stats()["hot"] > before
 
 
 def test_accelerated_functions_take_it():

@@ -96,9 +96,10 @@ bool fr_hot_is_element(fr_dtype d);
 bool fr_hot_may_hold(PyObject *o);
 /* Notes that the global, or the attribute of a module, has to be this object. */
 bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value);
-/* Pushes variable i; puts the value on top into it; pushes a global. */
+/* Pushes variable i; puts the value on top into it, or into one by its name; pushes a global. */
 void fr_hot_load(struct reader *r, int i);
 void fr_hot_store(struct reader *r, int i);
+void fr_hot_store_name(struct reader *r, PyObject *name);
 void fr_hot_load_global(struct reader *r, PyObject *name);
 /* Attributes that are variables: pushes one (false: it is none); pops the object and the value. */
 bool fr_hot_load_owned(struct reader *r, const struct fr_hot_value *owner, PyObject *name);

@@ -89,16 +89,6 @@ name_at(const struct reader *r, int i)
     return PyTuple_GET_ITEM(frame_of(r)->code->co_names, i);
 }
 
-/* The variable of that name, of code outside of functions; -1: none that is stored in the loop. */
-static int
-named(const struct reader *r, PyObject *name)
-{
-    for (int i = 0; i < r->p->n_vars; i++)
-        if (!r->p->is_global[i] && r->p->name[i] == name)
-            return i;
-    return -1;
-}
-
 static void
 step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 {
@@ -132,20 +122,8 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
         fr_hot_store(r, local + (arg & 15));
         break;
 #endif
-    case LOAD_NAME:
-        i = named(r, name_at(r, arg));
-        if (i >= 0)
-            fr_hot_load(r, i);
-        else
-            fr_hot_load_global(r, name_at(r, arg));
-        break;
-    case STORE_NAME:
-        i = named(r, name_at(r, arg));
-        if (i >= 0)
-            fr_hot_store(r, i);
-        else
-            fr_hot_leave(r);
-        break;
+    case LOAD_NAME: fr_hot_load_global(r, name_at(r, arg)); break;
+    case STORE_NAME: fr_hot_store_name(r, name_at(r, arg)); break;
     case LOAD_CONST: fr_hot_load_constant(r, PyTuple_GET_ITEM(frame_of(r)->code->co_consts, arg)); break;
     case LOAD_GLOBAL:
 #if PY_VERSION_HEX < 0x030d0000

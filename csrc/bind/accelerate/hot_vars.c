@@ -179,13 +179,40 @@ fr_hot_may_hold(PyObject *o)
                                                           !(PyType_Check(o) && PyType_HasFeature((PyTypeObject *)o, Py_TPFLAGS_HEAPTYPE)));
 }
 
+/* The variable that a global is which code outside of functions assigns in the loop, also where a function reads it that is
+ * called there; -1: it is none. */
+static int
+assigned_global(const struct reader *r, PyObject *name)
+{
+    for (int i = 0; i < r->p->n_vars && !(r->source->code->co_flags & CO_OPTIMIZED); i++)
+        if (!r->p->is_global[i] && !r->p->is_inner[i] && r->p->name[i] == name)
+            return i;
+    return -1;
+}
+
+void
+fr_hot_store_name(struct reader *r, PyObject *name)
+{
+    int i = assigned_global(r, name);
+
+    if (i >= 0)
+        fr_hot_store(r, i);
+    else
+        fr_hot_leave(r);
+}
+
 void
 fr_hot_load_global(struct reader *r, PyObject *name)
 {
     struct fr_hot_program *p = r->p;
     PyObject              *o = fr_hot_global(r->source, name);
     struct fr_hot_value    v;
+    int                    assigned = assigned_global(r, name);
 
+    if (assigned >= 0) {
+        fr_hot_load(r, assigned);
+        return;
+    }
     for (int i = 0; i < p->n_vars; i++)
         if (p->is_global[i] && p->name[i] == name) {
             r->s.var[i] = p->global_type[i];
