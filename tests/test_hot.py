@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -376,6 +377,36 @@ def test_nothing_is_held():
     for _ in range(5):
         assert runs(f, a, 50)[1]
     assert sys.getrefcount(a) == before
+
+
+@pytest.mark.parametrize("name", ["helper", "Held", "held.append", "held_by.method"])
+def test_what_a_loop_calls_is_not_held(name):
+    """Neither a function of the user's, nor what a method is bound to, nor a script's names."""
+    space = {"np": np}
+    exec(f"""
+class Held(list):
+    def __init__(self, x=0):
+        pass
+    def method(self, x):
+        return x
+def helper(x):
+    return x + 1
+held, held_by = Held(), Held()
+called = {name}
+def f(n):
+    t = 0
+    for i in range(n):
+        t += 1
+        if i % 50 == 49:
+            called(i)
+    return t
+""", space)
+    for _ in range(3):
+        assert runs(space["f"], 300)[0] == 300
+    alive = [weakref.ref(space[x]) for x in ("helper", "held", "held_by", "f")]
+    space.clear()
+    gc.collect()
+    assert [ref() for ref in alive] == [None] * 4
 
 
 def test_a_debugger_sees_each_turn():

@@ -116,9 +116,9 @@ fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v)
         fr_hot_leave(r);
         return TEMPORARY;
     }
-    if (v->dtype == FR_BOOL)
+    if (v->dtype == FR_BOOL && !(v->reg >= STACK_REGS && v->reg < TEMPORARY))
         return v->reg;
-    to = fr_hot_fresh(r, 1);
+    to = fr_hot_fresh(r, 1); /* (of a place on the stack, too: another value may get that before there is a jump) */
     fr_hot_emit(r, is_float(v) ? FR_HOT_F_TRUE : FR_HOT_I_TRUE, to, v->reg, 0);
     return to;
 }

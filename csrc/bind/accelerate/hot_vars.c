@@ -166,17 +166,28 @@ fr_hot_global(const struct fr_hot_source *source, PyObject *name)
     return v;
 }
 
-/* Whether an object is of use, and its guard may be: others lead to what should not be held. */
+static bool
+is_of_heap(PyTypeObject *type)
+{
+    return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
+}
+
+/* Whether an object may be a guard's: a function, a class or a module that leads to nothing of the user's, or a function of
+ * the user's, which is not held. */
 bool
 fr_hot_may_hold(PyObject *o)
 {
-    const char *name = PyModule_Check(o) ? PyModule_GetName(o) : NULL;
+    if (PyModule_Check(o)) {
+        const char *name = PyModule_GetName(o);
 
-    PyErr_Clear();
-    if (PyModule_Check(o))
+        PyErr_Clear();
         return name && (strcmp(name, "math") == 0 || strcmp(name, "numpy") == 0 || strcmp(name, "numpy.random") == 0);
-    return PyFunction_Check(o) || PyCFunction_Check(o) || (PyCallable_Check(o) && !PyType_HasFeature(Py_TYPE(o), Py_TPFLAGS_HEAPTYPE) &&
-                                                          !(PyType_Check(o) && PyType_HasFeature((PyTypeObject *)o, Py_TPFLAGS_HEAPTYPE)));
+    }
+    if (PyMethod_Check(o))
+        return !is_of_heap(Py_TYPE(PyMethod_GET_SELF(o))); /* numpy.random's */
+    if (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) && !PyModule_Check(PyCFunction_GET_SELF(o)))
+        return false;
+    return PyCallable_Check(o) && !is_of_heap(Py_TYPE(o)) && !(PyType_Check(o) && is_of_heap((PyTypeObject *)o));
 }
 
 /* The variable that a global is which code outside of functions assigns in the loop, also where a function reads it that is
