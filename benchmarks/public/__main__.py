@@ -5,10 +5,10 @@
     python -m benchmarks.public --runs 1 --check        only whether each gives what NumPy gives
 
 Nothing of them is in this repository. `--at` names the folder of checkouts, one for each repository, by its name alone;
-a program whose checkout is not there is left out. Each is run by NumPy and by frit in processes of their own, alternately; a
-program is a function that makes a step, which is called again and again, and what the steps gave, which is compared.
-Steady: the median of the later steps; total: all of them from the first, with the kernel cache empty. The ratio is NumPy's
-time to frit's. `=` is NumPy's bits, `~` values that are close, as where exp or a product of matrices is in it; a state that is of
+a program whose checkout is not there is left out. Each is run by NumPy and by frit in processes of their own, which take turns
+step by step, one standing still while the other goes: what else the machine does meets both. A program is a function that makes
+a step, which is called again and again, and what the steps gave, which is compared. The ratio is NumPy's time to frit's:
+steady, the median over the later steps; total, all of them from the first, with the kernel cache empty. `=` is NumPy's bits, `~` values that are close, as where exp or a product of matrices is in it; a state that is of
 other types than NumPy's is said. BLAS, where `perf` is there: the share of NumPy's steps that products of matrices take."""
 import argparse
 import builtins
@@ -20,10 +20,12 @@ import io
 import json
 import os
 import random
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import abc
 
@@ -60,11 +62,12 @@ def tensors_outside():
 
 
 def run_one(name, library, at, out, clock):
+    """Makes a step each time a line comes in, and writes how long it took; at the end, what is to be said."""
     program, now = PROGRAMS[name], CLOCKS[clock]
     home = os.path.join(at, program.repository)
     sys.path[:0] = [os.path.join(home, f) for f in program.folders]
     as_older()
-    took, says = [], {}
+    says, turns, told = {}, sys.stdin, sys.stdout
     with contextlib.redirect_stdout(io.StringIO()):
         step, state = program.make(home)
         if library == "frit":
@@ -72,37 +75,76 @@ def run_one(name, library, at, out, clock):
             import frit
             says["import"] = time.perf_counter() - begin
             step = frit.accelerate(step)
+        print("ready", file=told, flush=True)
         for k in range(program.steps):
+            turns.readline()
             begin = now()
             step()
-            took.append(now() - begin)
+            print(now() - begin, file=told, flush=True)
             if k + 1 == program.compared:
                 arrays, says["types"] = compared(state())
                 np.savez(out, *arrays)
     if library == "frit":
         says["tensors"] = tensors_outside()
-        stats = getattr(step, "stats", None)
-        says["stats"] = str(stats).removeprefix("CallStats")
-    print(json.dumps({"steady": statistics.median(took[len(took) // 2:]), "total": sum(took), **says}))
+        says["stats"] = str(getattr(step, "stats", None)).removeprefix("CallStats")
+    print(json.dumps(says), flush=True)
 
 
-def run(name, library, a, perf=None):
-    with tempfile.TemporaryDirectory() as folder:
-        out, n = os.path.join(folder, "state.npz"), str(a.threads)
-        command = [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", a.at, "--out", out,
-                   "--clock", a.clock]
-        try:
-            done = subprocess.run(
-                (perf or []) + command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, timeout=TOO_LONG,
-                env={**os.environ, "FRIT_CACHE_DIR": os.path.join(folder, "cache"), "OMP_NUM_THREADS": n, "FRIT_NUM_THREADS": n,
-                     "OPENBLAS_NUM_THREADS": n, "PYTHONHASHSEED": "0", "NUMBA_DISABLE_JIT": "1",
-                     "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])})
-        except subprocess.TimeoutExpired:
-            return None, f"took more than {TOO_LONG} s"
-        if done.returncode:
-            return None, f"{library} {done.returncode}: {(done.stderr.strip().splitlines() or ['nothing said'])[-1]}"
-        with np.load(out) as arrays:
-            return json.loads(done.stdout.strip().splitlines()[-1]), [arrays[k] for k in arrays.files]
+class Failed(Exception):
+    """What a process said when it ended, or that it took too long."""
+
+
+class Process:
+    """A program in a process of its own, which stands still unless it is its turn: its threads, too."""
+
+    def __init__(self, name, library, a, folder, perf=None):
+        self.library, self.out, n = library, os.path.join(folder, f"{library}.npz"), str(a.threads)
+        self.errors = open(os.path.join(folder, f"{library}.errors"), "w+", encoding="utf8")
+        self.process = subprocess.Popen(
+            (perf or []) + [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", a.at,
+                            "--out", self.out, "--clock", a.clock],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=folder,
+            env={**os.environ, "FRIT_CACHE_DIR": os.path.join(folder, "cache"), "OMP_NUM_THREADS": n, "FRIT_NUM_THREADS": n,
+                 "OPENBLAS_NUM_THREADS": n, "PYTHONHASHSEED": "0", "NUMBA_DISABLE_JIT": "1",
+                 "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])})
+        self.timer = threading.Timer(TOO_LONG, self.process.kill)
+        self.timer.start()
+        self.took = []
+
+    def line(self):
+        """The next line that it writes: the first says that it is ready."""
+        line = self.process.stdout.readline()
+        if not line:
+            code = self.process.wait()
+            self.errors.seek(0)
+            said = (self.errors.read().strip().splitlines() or ["nothing said"])[-1]
+            raise Failed(f"took more than {TOO_LONG} s" if code == -signal.SIGKILL else f"{self.library} {code}: {said}")
+        return line
+
+    def turn(self, alone=False):
+        """One step. It stands still afterwards, if it is not alone."""
+        self.process.send_signal(signal.SIGCONT)
+        print(file=self.process.stdin, flush=True)
+        self.took.append(float(self.line()))
+        if not alone:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def end(self):
+        """What it says at the end, with the arrays that are compared."""
+        self.process.send_signal(signal.SIGCONT)
+        says = json.loads(self.line())
+        self.process.wait()
+        with np.load(self.out) as arrays:
+            return says, [arrays[k] for k in arrays.files]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *raised):
+        self.timer.cancel()
+        self.process.kill()
+        self.process.communicate()
+        self.errors.close()
 
 
 def blas_share(name, a):
@@ -111,15 +153,17 @@ def blas_share(name, a):
     with tempfile.TemporaryDirectory() as folder:
         data = os.path.join(folder, "data")
         try:
-            told, _ = run(name, "numpy", a, ["perf", "record", "-q", "-F", str(hertz), "-e", "cpu-clock", "-o", data, "--"])
+            with Process(name, "numpy", a, folder, ["perf", "record", "-q", "-F", str(hertz), "-e", "cpu-clock", "-o", data, "--"]) as one:
+                one.line()
+                for _ in range(PROGRAMS[name].steps):
+                    one.turn(alone=True)
+                one.end()
             report = subprocess.run(["perf", "report", "-i", data, "--sort", "dso", "-n", "--stdio", "-q"],
                                     stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-        except OSError:
+        except (OSError, Failed):
             return None
-    if told is None:
-        return None
     samples = sum(int(line.split()[1]) for line in report.splitlines() if "openblas" in line)
-    return min(1.0, samples / hertz / told["total"])
+    return min(1.0, samples / hertz / sum(one.took))
 
 
 def verdict(numpy, frit):
@@ -137,22 +181,32 @@ def verdict(numpy, frit):
     return "~" if same else "DIFFERENT"
 
 
+def run(name, a):
+    """One run of a program: steps of NumPy's and of frit's in turn, and what they say at the end, with the arrays."""
+    with tempfile.TemporaryDirectory() as folder, Process(name, "numpy", a, folder) as numpy, Process(name, "frit", a, folder) as frit:
+        for one in numpy, frit:
+            one.line()
+        for k in range(PROGRAMS[name].steps):
+            for one in (numpy, frit) if k % 2 else (frit, numpy):
+                one.turn()
+        return numpy.took, frit.took, numpy.end(), frit.end()
+
+
 def measure(name, a):
     """The line of one program, and its two ratios, or None."""
-    program, results = PROGRAMS[name], {"numpy": [], "frit": []}
-    for _ in range(a.runs):
-        for library, found in results.items():
-            found.append(run(name, library, a))
-            if found[-1][0] is None:
-                return f"{name:24s} {found[-1][1]}", None
-    (theirs, _), (ours, _) = results["numpy"][0], results["frit"][0]
-    steady, total = (statistics.median(r[0][k] for r in results["numpy"]) / statistics.median(r[0][k] for r in results["frit"])
-                     for k in ("steady", "total"))
+    program = PROGRAMS[name]
+    try:
+        runs = [run(name, a) for _ in range(a.runs)]
+    except Failed as failed:
+        return f"{name:24s} {failed}", None
+    later = program.steps // 2
+    steady = statistics.median(n / f for numpy, frit, *_ in runs for n, f in zip(numpy[later:], frit[later:]))
+    total = statistics.median(sum(numpy) / sum(frit) for numpy, frit, *_ in runs)
+    numpy, _, theirs, ours = runs[0]
     share = None if a.check else blas_share(name, a)
     blas = "" if share is None else f"{100 * share:.0f}%"
-    return (f"{name:24s}{1e3 * theirs['steady']:9.2f}{1e3 * theirs['total']:9.0f}{steady:8.2f}{total:7.2f}{blas:>6s}  "
-            f"{verdict(results['numpy'][0], results['frit'][0]):3s} {ours['stats']}  {program.repository}, {program.author}, "
-            f"{program.licence}"), (steady, total)
+    return (f"{name:24s}{1e3 * statistics.median(numpy[later:]):9.2f}{1e3 * sum(numpy):9.0f}{steady:8.2f}{total:7.2f}{blas:>6s}  "
+            f"{verdict(theirs, ours):3s} {ours[0]['stats']}  {program.repository}, {program.author}, {program.licence}"), (steady, total)
 
 
 def main():
