@@ -1,7 +1,7 @@
 """Draws which folders of csrc/ include which, and fails when an include points to the right.
 
     base <- core <- ir <- passes <- jit <- backends <- runtime <- bind
-    bind/: base <- numpy <- tensor <- accelerate <- module.c
+    bind/: base <- numpy <- tensor <- accelerate <- hot <- module.c
 
 Within jit/ the helper program and the generator are programs of their own and may read their
 neighbours. In bind/ no files may name each other's functions round about. `make layers` also says how full each folder is: lines, assertions, places that compare
@@ -13,7 +13,7 @@ import re
 import sys
 
 ORDER = ["base", "core", "ir", "passes", "jit", "backends", "runtime",
-         "bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind"]
+         "bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind/hot", "bind"]
 RANK = {name: i for i, name in enumerate(ORDER)}
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CSRC = os.path.join(ROOT, "csrc")

@@ -1,4 +1,4 @@
-"""Loops over single elements without Python (csrc/bind/accelerate/hot.h): what Python gives, to the bit, and that it was not
+"""Loops over single elements without Python (csrc/bind/hot/hot.h): what Python gives, to the bit, and that it was not
 Python that made their turns."""
 import gc
 import math
@@ -41,7 +41,7 @@ def written(f):
 def check(f, *args, hot=True):
     """A plain call of f against Python, on copies."""
     def copies():
-        return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+        return [a.copy() if isinstance(a, (np.ndarray, list)) else a for a in args]
     theirs, ours = copies(), copies()
     expected = written(f)(*theirs)
     given, n = runs(f, *ours)

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "bind/accelerate/crossing.h"
 #include "bind/base/errstate.h"
+#include "bind/hot/hot.h"
 #include "bind/tensor/tensor.h"
 #include "jit/compile.h"
 

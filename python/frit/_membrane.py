@@ -235,7 +235,7 @@ def crossing(code: CodeType, names: dict[str, Any]) -> CodeType:
 
 
 def _turn(read: _Read, jump: _bytecode.Instruction, place: Callable[[Any], int]) -> Instead:
-    """What stands before a jump by which a loop turns: its object is asked (csrc/bind/accelerate/hot.h)."""
+    """What stands before a jump by which a loop turns: its object is asked (csrc/bind/hot/hot.h)."""
     header = _bytecode.jumps_to(jump)
     is_for = next(op for at, op, _ in read.listed if at >= header) in _ITERATES     # (a prefix may stand before it)
     return _bytecode.asked(place(_core._Loop(read.code, header, jump[0], is_for)), is_for or _bytecode.is_conditional(jump))

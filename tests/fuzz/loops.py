@@ -1,4 +1,4 @@
-"""Random loops over single elements: each is run by Python and, translated, by csrc/bind/accelerate/hot.h, on copies of the same
+"""Random loops over single elements: each is run by Python and, translated, by csrc/bind/hot/hot.h, on copies of the same
 values. Results, types, arrays, exceptions and warnings are to be the same."""
 import copy
 import math
@@ -24,13 +24,15 @@ def values(seed):
         v=rng.normal(size=size), w=rng.normal(size=2 * size)[::2], p=rng.integers(-4, 9, size),
         q=rng.integers(0, size, size).astype(np.int32), b=rng.random(size) < 0.5, h=rng.normal(size=size).astype(np.float32),
         A=rng.normal(size=(size, size)), B=np.asfortranarray(rng.normal(size=(size, size))),
-        M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32))
+        M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32), u=rng.normal(size=size),
+        z=rng.normal(size=3), log=[1.5])
 
 
 class Drawer:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.lines, self.depth, self.counters = [], 0, 0
+        self.with_rows = self.one(0, 0.2, 0.5, 0.8)
 
     def one(self, *what):
         return self.r.choice(what)
@@ -76,6 +78,40 @@ class Drawer:
     def value(self, depth):
         return self.whole(depth) if self.r.random() < 0.5 else self.real(depth)
 
+    def row(self, depth):
+        """An array of n elements (or so)."""
+        if depth <= 0 or self.r.random() < 0.3:
+            return self.one("u", "v", "u", "v", "A[i % n]", "B[j % n]", "A[:, k % n]", "h", "p", "B.T[1]", "q", "G[j % n]", "M[i % n]", "b", "w[:n]")
+        a, b = self.row(depth - 1), self.row(depth - 1)
+        if self.r.random() < 0.85:
+            return self.one(f"({a} + {b})", f"({a} - 0.5 * {b})", f"({a} * {self.real(0)})", f"({self.real(0)} - {a})", f"({a} / (abs({b}) + 1.5))",
+                            f"-{a}" if a != "b" else "-u", f"abs({a})", f"np.abs({a})", f"np.maximum({a}, {b})", f"np.minimum({a}, {self.value(0)})",
+                            f"np.sqrt(abs({a}))", f"np.where({a} > {b}, {a}, {b})", f"np.where({a} < 0, 0.0, {b})", f"(u ** 2 + {a})", f"np.sign({a})",
+                            "(A @ u)", "A.dot(v)", "np.dot(v, B)", "(u @ A.T)", f"({a}).copy()", f"np.array({a})", f"np.square({a} * 0.5)",
+                            f"np.zeros(n)", f"np.ones_like({a})", f"np.zeros_like({a})", "A.T[j % n]", f"(({a}) * 1.0)", f"np.floor({a})")
+        return self.one(f"({a} + {b})", f"({a} / {b})", f"({a} // {b})", f"({a} % {b})", f"{a}[:k]", f"{a}[1:]", f"np.sqrt({a})", f"{a} ** {self.one(2, 3, 0.5)}",
+                        f"({a} + A)", f"{a}[None]", f"({a}[:, None] * {b})", f"({a} & {b})", "z", f"({a} @ {b})", f"np.outer({a}, {b})[0]",
+                        f"np.array([{self.value(0)}, {self.value(0)}, {self.value(0)}])")
+
+    def folded(self, depth):
+        a = self.row(depth)
+        return self.one(f"({a}).sum()", f"np.sum({a})", f"({a}).max()", f"np.min({a})", f"({a} * 1.0).mean()", f"np.argmax({a})", f"({a} > 0).any()",
+                        f"np.all({a} < 1)", "np.linalg.norm(u)", "sum(u)", "np.dot(u, v)", "u @ v", f"({a})[0]", "A.sum()", "np.max(A * B)", "len(log)",
+                        "np.mean(u)", f"float(({a}).sum())", "np.dot(u, 2)[1]", "z[0]", "A.T.sum()", "z.argmin()")
+
+    def rows(self):
+        """A statement with arrays."""
+        a = self.row(2)
+        self.add(self.one(
+            f"u = {a}", f"u = {a}", f"u += {a}", f"u -= {self.real(1)} * {a}", f"v *= {self.real(0)}", f"v = {a}", f"A[i % n] = {a}", f"A[:, j % n] = {a}",
+            f"A[i % n] += {a}", f"B[1:, j % n] -= u[1:] * {self.real(0)}", f"u[:] = {self.value(0)}", f"u[1:] = v[:-1]", "u[1:] = u[:-1]", f"v[:k] = {self.real(0)}",
+            f"u = np.zeros(n)", "u = v", "v, u = u, v", f"x = {self.folded(1)}", f"s = {self.folded(1)}", f"y += {self.folded(1)}", f"log.append({self.one('x', 'u', 'c', 's', 'u[0]', 'A[0]', 'z')})",
+            f"log.append({a})", f"z = np.array([{self.real(1)}, {self.value(1)}, {self.real(0)}])", f"z = z + np.array([x, y, 1.0])", "z[:] = x, y, 1",
+            "z[1:] = [x, 2]", "A = A + np.outer(u, v) * 0.01", "B = A @ B * 0.1", "G[j % n] = u", f"p += {self.one('q', 'p', '1', 'c', 'u')}", f"b[:] = {a} > 0",
+            "M = M * 1", "A *= 0.5", "A += u", "A += u[:, None]", "u = A[0] ", "A = A.T", f"h *= {self.real(0)}", f"h += {self.row(0)}", "u = (u * 0.5)[:]",
+            "z = np.array([[x, y], [1.0, c]])[0]", f"if {self.folded(1)} > {self.value(0)}: c += 1", "z = np.dot(np.array([[x, 0.0, 1.0], [0, y, 0], [1, 2, 3.0]]), z) * 0.1",
+            f"M[i % n] = {self.one('p', 'q', 'u', 'c', 'b')}", "log.append(None)", "t = log.append(c)"))
+
     def truth(self, depth):
         if depth <= 0 or self.r.random() < 0.5:
             return f"{self.value(depth - 1)} {self.one('<', '<=', '==', '!=', '>', '>=')} {self.value(depth - 1)}"
@@ -88,7 +124,9 @@ class Drawer:
 
     def statement(self, loops):
         kind = self.r.random()
-        if kind < 0.2:
+        if self.r.random() < self.with_rows:
+            self.rows()
+        elif kind < 0.2:
             self.add(f"{self.one(*INTS[2:], 'c')} = {self.whole(2)}".replace("n =", "c ="))
         elif kind < 0.4:
             self.add(f"{self.one(*FLOATS)} {self.one('=', '+=', '-=', '*=')} {self.real(2)}")
@@ -125,7 +163,7 @@ class Drawer:
             self.block(loops + 1, self.r.randint(1, 4))
         elif self.r.random() < 0.7:
             name = self.one("i", "j", "k")
-            self.add(f"for {name} in range({self.one('n', '1, n', 'n - 1, -1, -1', '0, n, 2', 'i', 'k', '5', 'j, n', 'len(v)', 'q[0]')}):")
+            self.add(f"for {name} in range({self.one('n', '1, n', 'n - 1, -1, -1', '0, n, 2', 'i % 9', 'k % 9', '5', 'max(j, -5), n', 'len(v)', 'q[0]')}):")
             self.block(loops + 1, self.r.randint(1, 4))
         else:
             self.counters += 1
@@ -149,10 +187,21 @@ def draw(seed):
 
 
 def described(x):
-    """A value's type and bits."""
+    """A value's type and bits, but for those of NaNs, whose signs NumPy's own routines do not agree about."""
+    if isinstance(x, (np.ndarray, np.floating)) and x.dtype.kind == "f" and np.isnan(x).any():
+        plain = np.where(np.isnan(x), x.dtype.type(np.nan), x)
+        return described(x if isinstance(x, np.generic) else x.dtype.type(0))[:1], x.shape, x.dtype.str, getattr(x, "strides", 0), plain.tobytes()
     if isinstance(x, np.ndarray):
-        return "array", x.dtype.str, x.shape, x.strides, x.tobytes()
+        return "array", x.dtype.str, x.shape, x.strides, x.base is None, x.flags.writeable, x.tobytes()
+    if isinstance(x, (list, tuple)):
+        return type(x), [described(y) for y in x]
     return type(x), x.tobytes() if isinstance(x, np.generic) else repr(x)
+
+
+def shared(values):
+    """Which arrays are the same, or in the same memory."""
+    arrays = [(k, x) for k, x in values if isinstance(x, np.ndarray)]
+    return [(k, m, x is y) for i, (k, x) in enumerate(arrays) for m, y in arrays[:i] if x is y or np.may_share_memory(x, y)]
 
 
 def outcome(call, arguments):
@@ -160,13 +209,16 @@ def outcome(call, arguments):
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
-            result = {name: described(x) for name, x in call(*arguments.values()).items()}
+            found = call(*arguments.values())
+            result = {name: described(x) for name, x in found.items()}
+            result["shared"] = shared([*found.items(), *enumerate(found["log"]), *(("given " + k, x) for k, x in arguments.items())])
         except Exception as e:
             at = e.__traceback__
             while at.tb_next and at.tb_frame.f_code.co_name != "f":
                 at = at.tb_next
             result = type(e), str(e), at.tb_lineno
-    return result, {k: described(x) for k, x in arguments.items()}, [(w.category, str(w.message), w.lineno) for w in said] + [np.random.random()]
+    return result, {k: described(x) for k, x in arguments.items()}, [
+        (w.category, str(w.message), "reduce" in str(w.message) or w.lineno) for w in said] + [np.random.random()]
 
 
 def judge(source, seeds=(0, 1, 2)):

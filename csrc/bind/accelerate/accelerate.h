@@ -105,7 +105,6 @@ void      fr_outside_met(PyObject *);
 
 /* ---- method.c */
 int       fr_method_init(PyObject *module);
-int       fr_hot_init(PyObject *module);
 /* bytecode.c: the running interpreter's. */
 struct fr_asm_opcodes;
 extern FR_HIDDEN const struct fr_asm_opcodes *const fr_bytecode_opcodes;

@@ -107,7 +107,7 @@ widened(struct fr_arg *args, struct fr_tensor *wide, bool plain, uint32_t *how, 
     if (fr_trace_cast(args[0].t, d, 'I', wide, &err) != FR_OK)
         return FR_OP_power; /* which says it again */
     args[0].t = wide;
-    *how = as_how;
+    *how = as_how | FR_SITE_INSTEAD; /* NumPy takes no short cut there: its warnings name the power */
     return op;
 }
 

@@ -1,46 +1,11 @@
-/* bind/accelerate/hot_run.c -- see hot.h: runs the translation of a loop. */
-#include "bind/accelerate/hot.h"
+/* bind/hot/hot_run.c -- see hot.h: runs the translation of a loop. */
+#include "bind/hot/hot_run.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/clock.h"
 #include "base/fpe.h"
-
-/* ---- what was stored since the last turn */
-
-struct old {
-    char    *at;
-    uint64_t bits;
-    int      size;
-};
-enum { FIRST_STORES = 1 << 12, MOST_STORES = 1 << 20 };
-
-struct log {
-    struct old *v;
-    int         n, cap;
-};
-
-static bool
-grow(struct log *log)
-{
-    int         cap = log->cap ? 4 * log->cap : FIRST_STORES;
-    struct old *v = cap <= MOST_STORES ? fr_realloc(log->v, (size_t)cap * sizeof *v) : NULL;
-
-    if (!v)
-        return false;
-    log->v = v;
-    log->cap = cap;
-    return true;
-}
-
-static void
-put_back(const struct log *log)
-{
-    for (int i = log->n; i-- > 0;)
-        memcpy(log->v[i].at, &log->v[i].bits, (size_t)log->v[i].size);
-}
 
 /* ---- arithmetic */
 
@@ -145,7 +110,7 @@ fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
     const struct fr_hot_ins       *in = ins + p->head[head].at;
     union fr_hot_cell *const       reg = run->reg;
     struct fr_hot_view *const      view = run->view;
-    struct log                     log = {.v = NULL};
+    struct fr_hot_log              log = {.v = NULL};
     enum fr_hot_end                end = FR_HOT_LEFT;
     int                            breath = BREATH;
     int64_t                        began = fr_now_ns(), v, w;
@@ -153,6 +118,8 @@ fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
     char                          *at;
 
     run->n_turns = -1;
+    if (p->makes)
+        fr_hot_pool_begin(p, run);
     fr_fpe_begin();
 
 #define NEXT_INS() goto *where[(++in)->op]
@@ -169,7 +136,7 @@ fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
 TURN:
     if (FR_UNLIKELY(fr_fpe_raw() != 0))
         goto EXIT;
-    log.n = 0;
+    log.n = log.n_bytes = 0;
     run->head = (int)in->i;
     run->n_turns++;
     memcpy(run->saved, reg, n_saved);
@@ -178,6 +145,8 @@ TURN:
         memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
     if (FR_UNLIKELY(p->has_views))
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
+    if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
+        fr_hot_pool_look(p, run, true);
     if (FR_UNLIKELY((run->n_turns & 1023) == 1023 && fr_now_ns() - began > LONG_NS)) {
         end = FR_HOT_PAUSED;
         goto EXIT;
@@ -196,6 +165,8 @@ MOVE_VIEW:
     view[in->to] = view[in->a];
     NEXT_INS();
 JUMP_BACK:
+    if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
+        fr_hot_pool_look(p, run, false);
     if (FR_UNLIKELY(--breath == 0)) {
         breath = BREATH;
         if (fr_now_ns() - began > LONG_NS) {
@@ -203,8 +174,10 @@ JUMP_BACK:
                 end = FR_HOT_RAISED;
                 goto EXIT;
             }
-            Py_BEGIN_ALLOW_THREADS
-            Py_END_ALLOW_THREADS
+            if (!p->appends) { /* (what others append to a list could not be told from what is put back) */
+                Py_BEGIN_ALLOW_THREADS
+                Py_END_ALLOW_THREADS
+            }
             began = fr_now_ns();
         }
     }
@@ -423,10 +396,66 @@ WINDOW: { /* of axis n, from b to b + 1; c: bits for bounds that are not there *
     to->data += first * to->stride[in->n];
     NEXT_INS();
 }
+NEW_AXIS: { /* before axis n, of c */
+    struct fr_hot_view *to = &view[in->to];
+
+    *to = view[in->a];
+    for (int k = in->c; k > in->n; k--) {
+        to->dim[k] = to->dim[k - 1];
+        to->stride[k] = to->stride[k - 1];
+    }
+    to->dim[in->n] = 1;
+    to->stride[in->n] = 0;
+    to->is_window = true;
+    NEXT_INS();
+}
+TRANSPOSE: { /* n axes */
+    struct fr_hot_view *to = &view[in->to], of = view[in->a];
+
+    *to = of;
+    for (int k = 0; k < in->n; k++) {
+        to->dim[k] = of.dim[in->n - 1 - k];
+        to->stride[k] = of.stride[in->n - 1 - k];
+    }
+    to->is_window = true;
+    NEXT_INS();
+}
+#define TRIED(name, call)                                                                                                       \
+    name:                                                                                                                       \
+    if (FR_UNLIKELY(!(call)))                                                                                                   \
+        goto EXIT;                                                                                                              \
+    NEXT_INS();
+    TRIED(MAP, fr_hot_run_map(run, in->map, in->to))
+    TRIED(FOLD, fr_hot_run_fold(run, in->map, in->to))
+    TRIED(COPY, fr_hot_run_copy(run, &log, in->map, in->to))
+    TRIED(MAKE, fr_hot_run_make(run, in))
+    TRIED(PRODUCT, fr_hot_run_product(run, in))
+    TRIED(APPEND, fr_hot_run_append(run, &log, in))
+    TRIED(OWN, fr_hot_run_object(run, in))
+PUT: /* into element i of the array at a, which was made just now */
+    fr_hot_run_put(run, in);
+    NEXT_INS();
+ADD_UP: { /* from 0, one after the other, as Python's sum() */
+    const struct fr_hot_view *of = &view[in->a];
+    double                    sum = 0;
+
+    if (FR_UNLIKELY(of->dim[0] == 0 || of->dim[0] > FR_HOT_FEW))
+        goto EXIT;
+    for (int64_t k = 0; k < of->dim[0]; k++)
+        sum += *(const double *)(of->data + k * of->stride[0]);
+    TO.f = sum;
+    NEXT_INS();
+}
+LEN:
+    TO.i = PyList_GET_SIZE(view[in->a].array);
+    NEXT_INS();
 DOT:
     if (FR_UNLIKELY(view[in->a].dim[0] != view[in->b].dim[0]))
         goto EXIT;
-    TO.f = dot(&view[in->a], &view[in->b]);
+    if (in->c && view[in->a].dim[0] == 1) /* numpy.dot keeps the sign of a zero */
+        TO.f = *(const double *)view[in->a].data * *(const double *)view[in->b].data;
+    else
+        TO.f = dot(&view[in->a], &view[in->b]);
     NEXT_INS();
 
 #define LOADED(name, type, member)                                                                                              \
@@ -439,13 +468,10 @@ DOT:
     STORE_##name:                                                                                                               \
     if (FR_UNLIKELY(!(at = element(&view[in->a], &B, in->n)) || !view[in->a].writable))                                         \
         goto EXIT;                                                                                                              \
-    if (FR_UNLIKELY(log.n == log.cap) && !grow(&log)) {                                                                         \
+    if (FR_UNLIKELY(!fr_hot_log_add(&log, at, (int)sizeof(type)))) {                                                            \
         end = FR_HOT_TOO_LONG;                                                                                                  \
         goto EXIT;                                                                                                              \
     }                                                                                                                           \
-    log.v[log.n].at = at;                                                                                                       \
-    log.v[log.n].size = (int)sizeof(type);                                                                                      \
-    memcpy(&log.v[log.n++].bits, at, sizeof(type));                                                                             \
     *(type *)at = (type)(value);                                                                                                \
     NEXT_INS();
     LOADED(BOOL, uint8_t, i)
@@ -470,11 +496,11 @@ DOT:
     STORED(F64, double, TO.f)
 
 EXIT:
-    put_back(&log);
+    fr_hot_log_undo(&log);
     if (p->has_random && run->n_turns >= 0)
         memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
     run->left = (int32_t)(in - ins);
-    fr_free(log.v);
+    fr_hot_log_free(&log);
     fr_fpe_lower();
     return end;
 }

@@ -1,5 +1,5 @@
-/* bind/accelerate/hot_call.c -- hot.h: attributes, and calls of functions that are known. */
-#include "bind/accelerate/hot_int.h"
+/* bind/hot/hot_call.c -- hot.h: attributes, and calls of functions that are known. */
+#include "bind/hot/hot_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,6 +16,8 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 
     if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
         return;
+    if (as_method && (of.kind == FR_HOT_ARRAY || of.kind == FR_HOT_LIST) && fr_hot_load_method(r, &of, name))
+        return;
     if (of.kind == FR_HOT_ARRAY && !as_method) {
         int to;
 
@@ -27,6 +29,10 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
         if (PyUnicode_CompareWithASCIIString(name, "size") == 0) {
             fr_hot_emit(r, FR_HOT_SIZE, to = fr_hot_fresh(r, 1), of.reg, 0)->n = of.ndim;
             fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+            return;
+        }
+        if (PyUnicode_CompareWithASCIIString(name, "T") == 0) {
+            fr_hot_push(r, fr_hot_transposed(r, &of));
             return;
         }
         fr_hot_leave(r);
@@ -92,17 +98,18 @@ function_of(PyObject *f)
     return NULL;
 }
 
+/* NumPy gives another dtype to small ints, and to an int its absolute value as an int. */
+static bool
+takes(const struct function *f, const struct fr_hot_value *arg)
+{
+    return arg->dtype != FR_F32 && (f->kind == FR_HOT_PYTHON || is_float(arg));
+}
+
 static void
 call_function(struct reader *r, const struct function *f, const struct fr_hot_value *arg)
 {
-    int reg, to;
+    int reg = fr_hot_as_double(r, arg), to;
 
-    /* NumPy gives another dtype to small ints, and to an int its absolute value as an int. */
-    if (!is_number(arg) || arg->dtype == FR_F32 || (f->kind == FR_HOT_NUMPY && !is_float(arg))) {
-        fr_hot_leave(r);
-        return;
-    }
-    reg = fr_hot_as_double(r, arg);
     fr_hot_emit(r, f->op, to = fr_hot_fresh(r, 1), reg, 0);
     if (f->op == FR_HOT_CALL_F)
         r->p->ins[r->p->n_ins - 1].call = f->call;
@@ -113,7 +120,8 @@ call_function(struct reader *r, const struct function *f, const struct fr_hot_va
 static void
 choose(struct reader *r, bool largest, const struct fr_hot_value *a, const struct fr_hot_value *b, int32_t next)
 {
-    struct fr_hot_value second = *b;
+    struct fr_hot_value yes;
+    struct state        before;
     int                 jump_at;
 
     fr_hot_push(r, *b);
@@ -121,24 +129,18 @@ choose(struct reader *r, bool largest, const struct fr_hot_value *a, const struc
     fr_hot_compare(r, largest ? GT : LT); /* whether b replaces a */
     if (r->ended)
         return;
-    {
-        struct fr_hot_value yes = fr_hot_pop(r);
-
-        jump_at = r->p->n_ins;
-        fr_hot_emit(r, FR_HOT_UNLESS, 0, yes.reg, 0);
-    }
-    {
-        struct state s = r->s;
-
-        fr_hot_push(r, second);
-        fr_hot_go_to(r, next, false);
-        r->s = s;
-        r->ended = false;
-        if (jump_at < r->p->n_ins)
-            r->p->ins[jump_at].at = -2 - r->p->n_ins; /* an instruction, not a block */
-        fr_hot_push(r, *a);
-        fr_hot_go_to(r, next, false);
-    }
+    yes = fr_hot_pop(r);
+    before = r->s;
+    jump_at = r->p->n_ins;
+    fr_hot_emit(r, FR_HOT_UNLESS, 0, yes.reg, 0);
+    fr_hot_push(r, *b);
+    fr_hot_go_to(r, next, false);
+    r->s = before;
+    r->ended = false;
+    if (jump_at < r->p->n_ins)
+        r->p->ins[jump_at].at = -2 - r->p->n_ins; /* an instruction, not a block */
+    fr_hot_push(r, *a);
+    fr_hot_go_to(r, next, false);
 }
 
 static void
@@ -165,6 +167,8 @@ call_type(struct reader *r, PyObject *type, const struct fr_hot_value *arg)
 
     if (!is_number(arg) || (arg->dtype == FR_F32 && type == (PyObject *)&PyLong_Type)) {
         fr_hot_leave(r);
+    } else if (type == (PyObject *)&PyDoubleArrType_Type) {
+        fr_hot_push(r, number(FR_HOT_NUMPY, FR_F64, fr_hot_as_double(r, arg)));
     } else if (type == (PyObject *)&PyFloat_Type) {
         fr_hot_push(r, number(FR_HOT_PYTHON, FR_F64, fr_hot_as_double(r, arg)));
     } else if (type == (PyObject *)&PyBool_Type) {
@@ -188,6 +192,10 @@ call_abs(struct reader *r, const struct fr_hot_value *arg)
 {
     int to = fr_hot_fresh(r, 1);
 
+    if (arg->kind == FR_HOT_ARRAY) {
+        fr_hot_map(r, FR_OP_absolute, arg, 1);
+        return;
+    }
     if (!is_number(arg) || (arg->kind == FR_HOT_NUMPY && arg->dtype == FR_BOOL)) {
         fr_hot_leave(r);
         return;
@@ -217,29 +225,49 @@ is_random(PyObject *f, const char *name)
     return is;
 }
 
-/* A number from numpy.random's generator. */
-static void
-draw(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n)
+/* What is drawn from numpy.random's generator. */
+enum draw { NO_DRAW, RANDOM, UNIFORM, RANDINT };
+
+static enum draw
+draw_of(PyObject *f)
 {
-    int to = fr_hot_fresh(r, 1), low, high, span;
+    if (!PyMethod_Check(f))
+        return NO_DRAW;
+    if (is_random(f, "rand") || is_random(f, "random") || is_random(f, "random_sample"))
+        return RANDOM;
+    return is_random(f, "uniform") ? UNIFORM : is_random(f, "randint") ? RANDINT : NO_DRAW;
+}
 
-    r->p->has_random = true;
-    if (is_random(f, "randint")) {
-        struct fr_hot_value zero = fr_hot_whole(r, 0);
-        const struct fr_hot_value *from = n == 2 ? &arg[0] : &zero, *behind = &arg[n - 1];
+static void
+draw_int(struct reader *r, const struct fr_hot_value *arg, int n)
+{
+    struct fr_hot_value zero = fr_hot_whole(r, 0);
+    const struct fr_hot_value *from = n == 2 ? &arg[0] : &zero, *behind = &arg[n - 1];
+    int                 to = fr_hot_fresh(r, 1);
 
-        if (n < 1 || n > 2 || !is_whole(from) || !is_whole(behind) || from->dtype != FR_I64 || behind->dtype != FR_I64) {
-            fr_hot_leave(r);
-            return;
-        }
-        fr_hot_emit(r, FR_HOT_RANDINT, to, from->reg, behind->reg);
-        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
-        return;
-    }
-    if (n != (is_random(f, "uniform") ? n : 0) || (n != 0 && (n != 2 || !is_number(&arg[0]) || !is_number(&arg[1])))) {
+    if (n < 1 || n > 2 || !is_whole(from) || !is_whole(behind) || from->dtype != FR_I64 || behind->dtype != FR_I64) {
         fr_hot_leave(r);
         return;
     }
+    fr_hot_emit(r, FR_HOT_RANDINT, to, from->reg, behind->reg);
+    fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    r->p->has_random = true;
+}
+
+static void
+draw(struct reader *r, enum draw what, const struct fr_hot_value *arg, int n)
+{
+    int to = fr_hot_fresh(r, 1), low, high, span;
+
+    if (what == RANDINT) {
+        draw_int(r, arg, n);
+        return;
+    }
+    if (n != 0 && (what != UNIFORM || n != 2 || !is_number(&arg[0]) || !is_number(&arg[1]))) {
+        fr_hot_leave(r);
+        return;
+    }
+    r->p->has_random = true;
     if (n == 0) {
         fr_hot_emit(r, FR_HOT_RANDOM, to, 0, 0);
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
@@ -312,6 +340,8 @@ enter(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n, int3
             fr_hot_leave(r);
             return;
         }
+        if (arg[k].reg < FR_HOT_VARS)
+            fr_hot_as_object(r, &arg[k]);
         fr_hot_move(r, &arg[k], first + k);
         r->p->has_views |= arg[k].kind == FR_HOT_ARRAY;
         r->s.var[first + k] = arg[k];
@@ -347,6 +377,7 @@ fr_hot_call(struct reader *r, int n, int32_t next)
 {
     struct fr_hot_value    arg[MOST_ARGS], f, null;
     const struct function *row;
+    enum draw              what;
     int                    to;
 
     if (r->ended || n < 0 || n > MOST_ARGS) {
@@ -363,39 +394,42 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         f = null;
         null = other;
     }
+    if (!r->ended && null.kind == FR_HOT_OBJECT && (f.kind == FR_HOT_ARRAY || f.kind == FR_HOT_LIST)) {
+        fr_hot_call_method(r, null.object, &f, arg, n);
+        return;
+    }
     if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {
         fr_hot_leave(r);
         return;
     }
     if (f.object == (PyObject *)&PyRange_Type && n >= 1 && n <= 3) {
         call_range(r, arg, n);
-    } else if (n == 1 && (f.object == (PyObject *)&PyFloat_Type || f.object == (PyObject *)&PyLong_Type || f.object == (PyObject *)&PyBool_Type)) {
+    } else if (n == 1 && (f.object == (PyObject *)&PyFloat_Type || f.object == (PyObject *)&PyLong_Type || f.object == (PyObject *)&PyBool_Type ||
+                           f.object == (PyObject *)&PyDoubleArrType_Type)) {
         call_type(r, f.object, &arg[0]);
     } else if (n == 1 && is_builtin(r, f.object, "abs")) {
         call_abs(r, &arg[0]);
     } else if (n == 1 && is_builtin(r, f.object, "len") && arg[0].kind == FR_HOT_ARRAY) {
         fr_hot_emit(r, FR_HOT_DIM, to = fr_hot_fresh(r, 1), arg[0].reg, 0)->n = 0;
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    } else if (n == 1 && is_builtin(r, f.object, "len") && arg[0].kind == FR_HOT_LIST) {
+        fr_hot_emit(r, FR_HOT_LEN, to = fr_hot_fresh(r, 1), arg[0].reg, 0);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+    } else if (n == 1 && is_builtin(r, f.object, "sum") && arg[0].kind == FR_HOT_ARRAY && arg[0].ndim == 1 && arg[0].dtype == FR_F64) {
+        fr_hot_emit(r, FR_HOT_ADD_UP, to = fr_hot_fresh(r, 1), arg[0].reg, 0);
+        fr_hot_push_new(r, FR_HOT_NUMPY, FR_F64, to);
     } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_ARRAY) {
         fr_hot_walk(r, &arg[0], FR_HOT_NUMBERED);
     } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
         choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);
-    } else if (is_random(f.object, "rand") || is_random(f.object, "random") || is_random(f.object, "random_sample") ||
-               is_random(f.object, "uniform") || is_random(f.object, "randint")) {
-        draw(r, f.object, arg, n);
+    } else if ((what = draw_of(f.object)) != NO_DRAW) {
+        draw(r, what, arg, n);
+    } else if (n == 1 && is_number(&arg[0]) && (row = function_of(f.object)) && takes(row, &arg[0])) {
+        call_function(r, row, &arg[0]);
+    } else if (fr_hot_call_numpy(r, f.object, arg, n)) {
+        return;
     } else if (PyFunction_Check(f.object)) {
         enter(r, f.object, arg, n, next);
-    } else if (n == 1 && (row = function_of(f.object))) {
-        call_function(r, row, &arg[0]);
-    } else if (n == 2) {
-        PyObject *dot = fr_numpy_attr("dot");
-
-        if (dot == f.object)
-            fr_hot_operate_dot(r, &arg[0], &arg[1]);
-        else
-            fr_hot_leave(r);
-        PyErr_Clear();
-        Py_XDECREF(dot);
     } else {
         fr_hot_leave(r);
     }

@@ -1,5 +1,5 @@
-/* bind/accelerate/hot_block.c -- hot.h: what the translation is made of: registers, the stack, blocks and jumps between them. */
-#include "bind/accelerate/hot_int.h"
+/* bind/hot/hot_block.c -- hot.h: what the translation is made of: registers, the stack, blocks and jumps between them. */
+#include "bind/hot/hot_int.h"
 
 #include "base/alloc.h"
 
@@ -9,16 +9,9 @@ fr_hot_emit(struct reader *r, enum fr_hot_op op, int to, int a, int b)
     static struct fr_hot_ins lost;
     struct fr_hot_program   *p = r->p;
 
-    if (p->n_ins == p->cap_ins) {
-        int32_t            cap = p->cap_ins ? 2 * p->cap_ins : 128;
-        struct fr_hot_ins *v = cap <= MOST_INS ? fr_realloc(p->ins, (size_t)cap * sizeof *v) : NULL;
-
-        if (!v) {
-            r->failed = true;
-            return &lost;
-        }
-        p->ins = v;
-        p->cap_ins = cap;
+    if (p->n_ins >= MOST_INS || !FR_GROW(p->ins, p->cap_ins, (size_t)p->n_ins + 1)) {
+        r->failed = true;
+        return &lost;
     }
     p->ins[p->n_ins] = (struct fr_hot_ins){.op = (uint8_t)op, .to = (uint16_t)to, .a = (uint16_t)a, .b = (uint16_t)b};
     return &p->ins[p->n_ins++];
@@ -92,6 +85,17 @@ fr_hot_whole(struct reader *r, int64_t i)
     return fr_hot_constant(r, FR_HOT_PYTHON, FR_I64, (union fr_hot_cell){.i = i});
 }
 
+bool
+fr_hot_constant_of(const struct reader *r, const struct fr_hot_value *v, union fr_hot_cell *c)
+{
+    const struct fr_hot_ins *in = r->p->n_ins ? &r->p->ins[r->p->n_ins - 1] : NULL;
+
+    if (!in || in->op != FR_HOT_CONST || in->to != v->reg || !is_number(v))
+        return false;
+    c->i = in->i;
+    return true;
+}
+
 /* ---- conversions */
 
 int
@@ -123,6 +127,19 @@ fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v)
     return to;
 }
 
+void
+fr_hot_as_object(struct reader *r, const struct fr_hot_value *v)
+{
+    struct fr_hot_ins *in;
+
+    if (v->kind != FR_HOT_ARRAY)
+        return;
+    in = fr_hot_emit(r, FR_HOT_OWN, 0, v->reg, 0);
+    in->n = v->ndim;
+    in->c = v->dtype;
+    r->p->makes = true;
+}
+
 /* ---- blocks */
 
 bool
@@ -147,6 +164,7 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
         fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0);
         break;
     case FR_HOT_ARRAY:
+    case FR_HOT_LIST:
     case FR_HOT_SHAPE: fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0); break;
     default: break;
     }
@@ -234,16 +252,9 @@ fr_hot_block_of(struct reader *r, int32_t at, const struct state *s)
         if (same)
             return k;
     }
-    if (p->n_blocks == p->cap_blocks) {
-        int                  cap = p->cap_blocks ? 2 * p->cap_blocks : 16;
-        struct fr_hot_block *v = cap <= MOST_BLOCKS ? fr_realloc(p->block, (size_t)cap * sizeof *v) : NULL;
-
-        if (!v) {
-            r->failed = true;
-            return -1;
-        }
-        p->block = v;
-        p->cap_blocks = cap;
+    if (p->n_blocks >= MOST_BLOCKS || !FR_GROW(p->block, p->cap_blocks, (size_t)p->n_blocks + 1)) {
+        r->failed = true;
+        return -1;
     }
     p->block[p->n_blocks] = (struct fr_hot_block){.at = at, .ins = -1, .state = *s};
     return p->n_blocks++;

@@ -1,8 +1,8 @@
-/* bind/accelerate/hot_int.h -- what the files share that translate loops (hot.h). */
-#ifndef FR_BIND_ACCELERATE_HOT_INT_H
-#define FR_BIND_ACCELERATE_HOT_INT_H
+/* bind/hot/hot_int.h -- what the files share that translate loops (hot.h). */
+#ifndef FR_BIND_HOT_HOT_INT_H
+#define FR_BIND_HOT_HOT_INT_H
 
-#include "bind/accelerate/hot.h"
+#include "bind/hot/hot.h"
 
 #include "bind/accelerate/accelerate.h"
 #include "bind/accelerate/assemble.h"
@@ -22,7 +22,7 @@ struct fr_hot_block {
     struct state state;
 };
 
-enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = STACK_REGS + FR_HOT_STACK * FR_HOT_CELLS };
+enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = FR_HOT_TEMPORARY };
 _Static_assert(TEMPORARY < FR_HOT_REGS / 2, "room for what is computed");
 
 struct reader {
@@ -80,6 +80,8 @@ struct fr_hot_value fr_hot_constant(struct reader *r, int kind, int dtype, union
 struct fr_hot_value fr_hot_whole(struct reader *r, int64_t i);
 int fr_hot_as_double(struct reader *r, const struct fr_hot_value *v);
 int fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v);
+/* What is an array is about to be in two places. */
+void fr_hot_as_object(struct reader *r, const struct fr_hot_value *v);
 bool fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b);
 void fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to);
 /* Puts the values of the stack where the next block has them, and finds tuples there. */
@@ -90,6 +92,9 @@ bool fr_hot_is_inside(const struct reader *r, int32_t at);
 void fr_hot_jump(struct reader *r, enum fr_hot_op op, int a, int32_t to, const struct state *s);
 void fr_hot_go_to(struct reader *r, int32_t to, bool back);
 void fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t next);
+
+/* Whether a value is a constant that was put into its register just now. */
+bool fr_hot_constant_of(const struct reader *r, const struct fr_hot_value *v, union fr_hot_cell *c);
 
 /* ---- hot_vars.c */
 bool fr_hot_is_element(fr_dtype d);
@@ -110,8 +115,7 @@ enum { ADD, AND, FLOORDIV, LSHIFT, MATMUL, MUL, MOD, OR, POWER, RSHIFT, SUB, DIV
 enum { LT, LE, EQ, NE, GT, GE }; /* as COMPARE_OP has them */
 
 void fr_hot_push_int(struct reader *r, int kind, int dtype, int reg);
-void fr_hot_operate_dot(struct reader *r, const struct fr_hot_value *a, const struct fr_hot_value *b);
-void fr_hot_operate(struct reader *r, int what);
+void fr_hot_operate(struct reader *r, int what, bool in_place);
 void fr_hot_compare(struct reader *r, int what);
 void fr_hot_negate(struct reader *r);
 void fr_hot_invert(struct reader *r);
@@ -122,8 +126,25 @@ void fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int kind);
 void fr_hot_contains(struct reader *r, bool not);
 void fr_hot_build(struct reader *r, int kind, int n);
 void fr_hot_build_slice(struct reader *r, int n);
+/* Puts the items of a tuple into a list that is written out. */
+void fr_hot_extend(struct reader *r);
 void fr_hot_unpack(struct reader *r, int n);
 void fr_hot_load_constant(struct reader *r, PyObject *o);
+
+/* ---- hot_array.c: each pushes its result */
+void fr_hot_map(struct reader *r, fr_op op, const struct fr_hot_value *arg, int n);
+void fr_hot_operate_arrays(struct reader *r, int what, const struct fr_hot_value *a, const struct fr_hot_value *b, bool in_place);
+/* Of dot, or of matmul. */
+void fr_hot_operate_product(struct reader *r, const struct fr_hot_value *a, const struct fr_hot_value *b, bool is_dot);
+struct fr_hot_value fr_hot_new_axis(struct reader *r, const struct fr_hot_value *v, int axis);
+struct fr_hot_value fr_hot_transposed(struct reader *r, const struct fr_hot_value *v);
+/* window[...] = v; nothing is pushed. */
+void fr_hot_store_window(struct reader *r, const struct fr_hot_value *window, const struct fr_hot_value *v);
+/* A function of NumPy's; false: it is none that is known. */
+bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n);
+/* A method of an array or a list, and the two for the stack; false: there is none. */
+bool fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name);
+void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n);
 
 /* ---- hot_call.c */
 void fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method);

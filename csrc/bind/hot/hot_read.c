@@ -1,5 +1,5 @@
-/* bind/accelerate/hot_read.c -- hot.h: the instructions of a loop, translated for certain types. */
-#include "bind/accelerate/hot_int.h"
+/* bind/hot/hot_read.c -- hot.h: the instructions of a loop, translated for certain types. */
+#include "bind/hot/hot_int.h"
 
 #include <opcode.h>
 #include <string.h>
@@ -144,6 +144,8 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
             break;
         }
         r->s.stack[r->s.n_stack - arg].is_free = false;
+        if (arg == 1)
+            fr_hot_as_object(r, &r->s.stack[r->s.n_stack - 1]);
         fr_hot_push(r, r->s.stack[r->s.n_stack - arg]);
         break;
     case SWAP:
@@ -159,7 +161,7 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
         if (arg == 26)
             fr_hot_load_item(r);
         else
-            fr_hot_operate(r, arg % N_OPERATORS);
+            fr_hot_operate(r, arg % N_OPERATORS, arg >= N_OPERATORS);
         break;
     case COMPARE_OP: fr_hot_compare(r, PY_VERSION_HEX < 0x030c0000 ? arg : PY_VERSION_HEX < 0x030d0000 ? arg >> 4 : arg >> 5); break;
     case UNARY_NEGATIVE: fr_hot_negate(r); break;
@@ -195,6 +197,13 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 #endif
     case STORE_SUBSCR: fr_hot_store_item(r); break;
     case BUILD_TUPLE: fr_hot_build(r, FR_HOT_TUPLE, arg); break;
+    case BUILD_LIST: fr_hot_build(r, FR_HOT_DISPLAY, arg); break;
+    case LIST_EXTEND:
+        if (arg == 1)
+            fr_hot_extend(r);
+        else
+            fr_hot_leave(r);
+        break;
     case BUILD_SLICE: fr_hot_build_slice(r, arg); break;
 #ifdef BINARY_SLICE
     case BINARY_SLICE:
@@ -237,9 +246,9 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
     case JUMP_BACKWARD: fr_hot_go_to(r, target_of(in, next, true), true); break;
 #define POP_JUMP(name, back, unless)                                                                                            \
     case name:                                                                                                                  \
-        v = fr_hot_pop(r);                                                                                                             \
-        i = fr_hot_as_truth(r, &v);                                                                                                    \
-        fr_hot_branch(r, i, unless, target_of(in, next, back), next);                                                                  \
+        v = fr_hot_pop(r);                                                                                                      \
+        i = fr_hot_as_truth(r, &v);                                                                                             \
+        fr_hot_branch(r, i, unless, target_of(in, next, back), next);                                                           \
         break;
 #ifdef POP_JUMP_IF_TRUE
         POP_JUMP(POP_JUMP_IF_TRUE, false, false)
@@ -296,16 +305,9 @@ read_block(struct reader *r, int k)
     if (at == header) {
         struct fr_hot_program *p = r->p;
 
-        if (p->n_heads == p->cap_heads) {
-            int                 cap = p->cap_heads ? 2 * p->cap_heads : 4;
-            struct fr_hot_head *v = fr_realloc(p->head, (size_t)cap * sizeof *v);
-
-            if (!v) {
-                r->failed = true;
-                return;
-            }
-            p->head = v;
-            p->cap_heads = cap;
+        if (!FR_GROW(p->head, p->cap_heads, (size_t)p->n_heads + 1)) {
+            r->failed = true;
+            return;
         }
         memcpy(p->head[p->n_heads].var, r->s.var, sizeof r->s.var);
         p->head[p->n_heads].iterator = r->source->iterator;
@@ -499,9 +501,8 @@ struct fr_hot_program *
 fr_hot_new(const struct fr_hot_source *source)
 {
     struct fr_hot_program *p = fr_malloc(sizeof *p);
-    PyObject              *names = p ? PyCode_GetVarnames(source->code) : NULL, *code = names ? PyCode_GetCode(source->code) : NULL;
-    PyObject              *more[2] = {code ? PyCode_GetCellvars(source->code) : NULL, code ? PyCode_GetFreevars(source->code) : NULL};
-    bool                   done = code && more[0] && more[1];
+    PyObject              *code = p ? PyCode_GetCode(source->code) : NULL;
+    bool                   done = code != NULL;
 
     if (p)
         *p = (struct fr_hot_program){.n_ins = 0};
@@ -520,10 +521,7 @@ fr_hot_new(const struct fr_hot_source *source)
         p->frame[0] = (struct fr_hot_frame){.code = (PyCodeObject *)Py_NewRef(source->code), .bytes = Py_NewRef(code), .n_vars = p->n_vars};
         p->n_frames = 1;
     }
-    Py_XDECREF(names);
     Py_XDECREF(code);
-    Py_XDECREF(more[0]);
-    Py_XDECREF(more[1]);
     PyErr_Clear();
     if (done)
         return p;
@@ -547,6 +545,12 @@ fr_hot_free(struct fr_hot_program *p)
     for (int i = 0; i < p->n_frames; i++) {
         Py_XDECREF(p->frame[i].code);
         Py_XDECREF(p->frame[i].bytes);
+    }
+    while (p->maps) {
+        struct fr_hot_map *next = p->maps->next;
+
+        fr_free(p->maps);
+        p->maps = next;
     }
     fr_free(p->ins);
     fr_free(p->head);

@@ -1,4 +1,4 @@
-/* bind/accelerate/hot.h -- loops over single elements in plain calls, without Python.
+/* bind/hot/hot.h -- loops over single elements in plain calls, without Python.
  *
  * Where a loop turns, its code asks an object of its own (hot.c). After some turns that object has the loop's instructions
  * translated for the types that its variables have by then (hot_read.c) and runs what is left of it at once (hot_run.c),
@@ -8,9 +8,10 @@
  *
  * Whatever is not translated, and whatever raises or warns, ends it: what was stored since the last turn is put back, the
  * variables are as they were there, and Python does that turn itself. So nothing here has to say what Python says. */
-#ifndef FR_BIND_ACCELERATE_HOT_H
-#define FR_BIND_ACCELERATE_HOT_H
+#ifndef FR_BIND_HOT_HOT_H
+#define FR_BIND_HOT_HOT_H
 
+#include "backends/host.h"
 #include "bind/numpy/few.h"
 
 /* ---- types */
@@ -29,7 +30,9 @@ enum fr_hot_kind {
     FR_HOT_SHAPE,     /* of an array */
     FR_HOT_OBJECT,    /* a certain object: something that is called, or a module */
     FR_HOT_OWNER,     /* the object that a variable has, of whose attributes some are variables, too; dtype: its number */
+    FR_HOT_LIST,      /* the list that a variable has, which the loop does not assign */
     FR_HOT_TUPLE,     /* of values that are known apart; within a block */
+    FR_HOT_DISPLAY,   /* likewise: a list, as it is written out */
     FR_HOT_SLICE      /* likewise: of three values */
 };
 
@@ -53,11 +56,12 @@ union fr_hot_cell {
     double  f;
 };
 
-/* An array, or a window of one. */
+/* An array, or a window of one; or a list. */
 struct fr_hot_view {
     char     *data;
     int64_t   dim[FR_HOT_AXES], stride[FR_HOT_AXES];
     PyObject *array;     /* that has the memory, held by the run */
+    int32_t   made;      /* which of the run's own it is, + 1; 0: none of them */
     bool      is_window; /* and it is not that array itself */
     bool      writable;
 };
@@ -68,7 +72,8 @@ struct fr_hot_view {
     X(FIT_I) X(ADD_F) X(SUB_F) X(MUL_F) X(DIV_F) X(NEG_F) X(ABS_F) X(SQRT_F) X(CALL_F) X(CALL2_F) X(ROUND_F32) X(I_TO_F) X(I_TO_F_EXACT) X(F_TO_I) \
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
-    X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(RANDINT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(DOT)                                                                     \
+    X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(RANDINT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
+    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(OWN)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)
@@ -89,7 +94,21 @@ struct fr_hot_ins {
         int32_t at;          /* the instruction to which it leads */
         double (*call)(double);
         double (*call2)(double, double);
+        struct fr_hot_map *map;
     };
+};
+
+/* What MAP, FOLD and COPY do: an operation on elements of arrays, or on numbers. */
+struct fr_hot_map {
+    struct fr_hot_map *next;
+    fr_op              op;
+    uint8_t            n_args, ndim;     /* of the result; 0: it is a number */
+    fr_dtype           to;
+    struct {
+        uint16_t reg;
+        uint8_t  ndim;                   /* 0: a number */
+        fr_dtype dtype, as;              /* what it is, and what the operation takes */
+    } arg[FR_HOST_ARGS];
 };
 
 /* Where the loop turns, with certain types. */
@@ -109,11 +128,12 @@ struct fr_hot_frame {
 
 struct fr_hot_program {
     struct fr_hot_ins  *ins;
-    int32_t             n_ins, cap_ins;
+    int32_t             n_ins;
+    size_t              cap_ins, cap_heads, cap_blocks;
     struct fr_hot_head *head;
-    int                 n_heads, cap_heads;
+    int                 n_heads;
     struct fr_hot_block *block;  /* hot_read.c */
-    int                 n_blocks, cap_blocks;
+    int                 n_blocks;
     int                 n_vars;          /* the local variables, attributes of objects in these, globals that are numbers or arrays */
     PyObject           *name[FR_HOT_VARS];
     bool                is_used[FR_HOT_VARS], is_set[FR_HOT_VARS], is_global[FR_HOT_VARS], is_inner[FR_HOT_VARS];
@@ -121,6 +141,9 @@ struct fr_hot_program {
     struct fr_hot_value global_type[FR_HOT_VARS];
     bool                has_random;      /* numbers are drawn from numpy.random's generator */
     bool                has_views;       /* arrays are assigned to variables */
+    bool                makes;           /* arrays are made */
+    bool                appends;         /* to lists */
+    struct fr_hot_map  *maps;            /* all of them */
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
     /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
      * user's functions, which are not held: they lead back here. */
@@ -157,6 +180,16 @@ int                    fr_hot_line(const struct fr_hot_program *, int32_t ins);
 /* ---- runs: registers are a variable's by its number, those of places on the stack, and what is computed within a block */
 
 enum { FR_HOT_STACK_REGS = FR_HOT_VARS, FR_HOT_SAVED = FR_HOT_VARS + FR_HOT_CELLS };
+enum { FR_HOT_TEMPORARY = FR_HOT_STACK_REGS + FR_HOT_STACK * FR_HOT_CELLS };
+enum { FR_HOT_FEW = 2048 }; /* elements of an operation on arrays: with more, others are as fast */
+
+/* The arrays that a run has made. */
+struct fr_hot_pool {
+    struct { PyObject *array; bool is_free, is_seen; } *v; /* (NULL: that one was given away) */
+    size_t n, cap;
+    int    n_taken;                         /* since it was last seen which of them somebody has */
+};
+
 struct fr_hot_run {
     union fr_hot_cell  reg[FR_HOT_REGS];
     struct fr_hot_view view[FR_HOT_REGS];
@@ -165,9 +198,11 @@ struct fr_hot_run {
     struct fr_hot_view saved_view[FR_HOT_VARS];
     struct fr_few_generator random;         /* locked, if the program draws */
     char               random_saved[FR_FEW_GENERATOR_BYTES];
+    struct fr_hot_pool pool;
     int                head;
     int32_t            left;                /* the instruction at which it was left */
     int64_t            n_turns;
+    _Alignas(16) char  scratch[2 * FR_HOST_ARGS][FR_HOT_FEW * sizeof(double)];
 };
 
 /* All at the last turn, as `saved` has it: */
@@ -176,5 +211,15 @@ enum fr_hot_end { FR_HOT_LEFT,     /* Python is to make it, or sees that there i
                   FR_HOT_TOO_LONG, /* likewise: it has more stores than are remembered */
                   FR_HOT_RAISED }; /* an exception is set */
 enum fr_hot_end fr_hot_go(const struct fr_hot_program *, struct fr_hot_run *, int head);
+/* Lets go of what it has made. */
+void            fr_hot_run_end(struct fr_hot_run *);
+
+/* ---- values as objects: new references */
+
+void      fr_hot_read_view(PyObject *array, struct fr_hot_view *);
+PyObject *fr_hot_boxed(const union fr_hot_cell *, const struct fr_hot_view *, const struct fr_hot_value *type);
+
+/* The type of the objects that stand where loops turn. */
+int       fr_hot_init(PyObject *module);
 
 #endif

@@ -1,5 +1,5 @@
-/* bind/accelerate/hot_vars.c -- hot.h: the loop's variables, and globals. */
-#include "bind/accelerate/hot_int.h"
+/* bind/hot/hot_vars.c -- hot.h: the loop's variables, and globals. */
+#include "bind/hot/hot_int.h"
 
 #include <string.h>
 
@@ -58,6 +58,8 @@ fr_hot_type(PyObject *o, struct fr_hot_value *v)
 
         if (fr_hot_is_element(d) && PyArray_NDIM(a) >= 1 && PyArray_NDIM(a) <= FR_HOT_AXES && PyArray_ISALIGNED(a))
             *v = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = (uint8_t)d, .ndim = (uint8_t)PyArray_NDIM(a)};
+    } else if (PyList_CheckExact(o)) {
+        v->kind = FR_HOT_LIST;
     } else if (!type_of_number(o, v)) {
         *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
     }
@@ -72,7 +74,7 @@ fr_hot_load(struct reader *r, int i)
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OWNER, .dtype = (uint8_t)i, .reg = -1});
         return;
     }
-    if (v.kind == FR_HOT_UNBOUND || v.kind == FR_HOT_OPAQUE) {
+    if (v.kind == FR_HOT_UNBOUND || v.kind == FR_HOT_OPAQUE || (v.kind == FR_HOT_LIST && r->p->is_set[i])) {
         fr_hot_leave(r);
         return;
     }
@@ -114,6 +116,8 @@ fr_hot_store(struct reader *r, int i)
         fr_hot_leave(r);
         return;
     }
+    if (v.reg != i && v.reg < FR_HOT_VARS)
+        fr_hot_as_object(r, &v);
     keep_old(r, i);
     if (v.is_free && r->p->n_ins && r->p->ins[r->p->n_ins - 1].to == v.reg && is_number(&v))
         r->p->ins[r->p->n_ins - 1].to = (uint16_t)i; /* there at once */
@@ -181,7 +185,8 @@ fr_hot_may_hold(PyObject *o)
         const char *name = PyModule_GetName(o);
 
         PyErr_Clear();
-        return name && (strcmp(name, "math") == 0 || strcmp(name, "numpy") == 0 || strcmp(name, "numpy.random") == 0);
+        return name && (strcmp(name, "math") == 0 || strcmp(name, "numpy") == 0 || strcmp(name, "numpy.random") == 0 ||
+                        strcmp(name, "numpy.linalg") == 0);
     }
     if (PyMethod_Check(o))
         return !is_of_heap(Py_TYPE(PyMethod_GET_SELF(o))); /* numpy.random's */
@@ -235,7 +240,7 @@ fr_hot_load_global(struct reader *r, PyObject *name)
         return;
     }
     fr_hot_type(o, &v);
-    if (is_number(&v) || v.kind == FR_HOT_ARRAY) {
+    if (is_number(&v) || v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST) {
         if (p->n_vars == FR_HOT_VARS) {
             fr_hot_leave(r);
             return;

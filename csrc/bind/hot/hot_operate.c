@@ -1,11 +1,10 @@
-/* bind/accelerate/hot_operate.c -- hot.h: operators, comparisons, items of arrays. */
-#include "bind/accelerate/hot_int.h"
+/* bind/hot/hot_operate.c -- hot.h: operators, comparisons, items of arrays. */
+#include "bind/hot/hot_int.h"
 
 #include <math.h>
 #include <string.h>
 
 /* ---- operators */
-
 
 /* The type of a result of numbers, as NumPy and Python promote: Python's are weak. False: it is none of ours. */
 static bool
@@ -50,6 +49,18 @@ operand(struct reader *r, const struct fr_hot_value *v, int kind, int dtype)
     return v->reg;
 }
 
+/* An int of Python's as the double that it is: Python compares and divides large ones exactly. */
+static int
+as_exact_double(struct reader *r, const struct fr_hot_value *v)
+{
+    int to;
+
+    if (is_float(v))
+        return v->reg;
+    fr_hot_emit(r, FR_HOT_I_TO_F_EXACT, to = fr_hot_fresh(r, 1), v->reg, 0);
+    return to;
+}
+
 /* Pushes what a double operation has given, rounded to the dtype. */
 static void
 push_float(struct reader *r, int kind, int dtype, int reg)
@@ -77,42 +88,31 @@ power(double a, double b)
     return a < 0 ? NAN : pow(a, b); /* what is not finite is left to Python */
 }
 
-/* a ** b of Python's numbers. */
+/* a ** b. */
 static void
 operate_power(struct reader *r, const struct fr_hot_value *a, const struct fr_hot_value *b)
 {
-    int to;
+    bool              numpy = a->kind == FR_HOT_NUMPY || b->kind == FR_HOT_NUMPY;
+    union fr_hot_cell by;
+    int               x, y, to;
 
-    if (a->kind != FR_HOT_PYTHON || b->kind != FR_HOT_PYTHON || !(is_float(a) || is_float(b))) {
+    if (!numpy && is_whole(a) && is_whole(b) && a->dtype == FR_I64 && fr_hot_constant_of(r, b, &by) && by.i == 2) {
+        fr_hot_emit(r, FR_HOT_MUL_I, to = fr_hot_fresh(r, 1), a->reg, a->reg);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+        return;
+    }
+    if (!(is_float(a) || is_float(b)) || a->dtype == FR_F32 || b->dtype == FR_F32) {
         fr_hot_leave(r);
         return;
     }
-    to = fr_hot_as_double(r, a);
-    {
-        int by = fr_hot_as_double(r, b), result = fr_hot_fresh(r, 1);
-
-        fr_hot_emit(r, FR_HOT_CALL2_F, result, to, by)->call2 = power;
-        fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, result);
-    }
-}
-
-/* The product of two rows of doubles. */
-void
-fr_hot_operate_dot(struct reader *r, const struct fr_hot_value *a, const struct fr_hot_value *b)
-{
-    int to;
-
-    if (a->kind != FR_HOT_ARRAY || b->kind != FR_HOT_ARRAY || a->ndim != 1 || b->ndim != 1 || a->dtype != FR_F64 ||
-        b->dtype != FR_F64) {
-        fr_hot_leave(r);
-        return;
-    }
-    fr_hot_emit(r, FR_HOT_DOT, to = fr_hot_fresh(r, 1), a->reg, b->reg);
-    fr_hot_push_new(r, FR_HOT_NUMPY, FR_F64, to);
+    x = fr_hot_as_double(r, a);
+    y = fr_hot_as_double(r, b);
+    fr_hot_emit(r, FR_HOT_CALL2_F, to = fr_hot_fresh(r, 1), x, y)->call2 = numpy ? pow : power;
+    fr_hot_push_new(r, numpy ? FR_HOT_NUMPY : FR_HOT_PYTHON, FR_F64, to);
 }
 
 void
-fr_hot_operate(struct reader *r, int what)
+fr_hot_operate(struct reader *r, int what, bool in_place)
 {
     static const int16_t       ints[N_OPERATORS] = {[ADD] = FR_HOT_ADD_I, [AND] = FR_HOT_AND_I, [FLOORDIV] = FR_HOT_FLOORDIV_I,
                                                     [LSHIFT] = FR_HOT_SHL_I, [MUL] = FR_HOT_MUL_I, [MOD] = FR_HOT_MOD_I,
@@ -126,7 +126,11 @@ fr_hot_operate(struct reader *r, int what)
     if (r->ended)
         return;
     if (what == MATMUL) {
-        fr_hot_operate_dot(r, &a, &b);
+        fr_hot_operate_product(r, &a, &b, false);
+        return;
+    }
+    if (a.kind == FR_HOT_ARRAY || b.kind == FR_HOT_ARRAY) {
+        fr_hot_operate_arrays(r, what, &a, &b, in_place);
         return;
     }
     if (!is_number(&a) || !is_number(&b)) {
@@ -148,9 +152,9 @@ fr_hot_operate(struct reader *r, int what)
     }
     if (what == DIV && !fr_dtype_is_float((fr_dtype)dtype)) {
         dtype = FR_F64;
-        if (kind == FR_HOT_PYTHON && (a.dtype == FR_I64 || b.dtype == FR_I64)) { /* Python divides large ints exactly */
-            fr_hot_emit(r, FR_HOT_I_TO_F_EXACT, x = fr_hot_fresh(r, 1), a.reg, 0);
-            fr_hot_emit(r, FR_HOT_I_TO_F_EXACT, y = fr_hot_fresh(r, 1), b.reg, 0);
+        if (kind == FR_HOT_PYTHON && (a.dtype == FR_I64 || b.dtype == FR_I64)) {
+            x = as_exact_double(r, &a);
+            y = as_exact_double(r, &b);
             fr_hot_emit(r, FR_HOT_DIV_F, to = fr_hot_fresh(r, 1), x, y);
             fr_hot_push_new(r, kind, dtype, to);
             return;
@@ -186,6 +190,14 @@ fr_hot_compare(struct reader *r, int what)
 
     if (r->ended)
         return;
+    if (a.kind == FR_HOT_ARRAY || b.kind == FR_HOT_ARRAY) {
+        static const fr_op        ops[] = {[LT] = FR_OP_less, [LE] = FR_OP_less_equal, [EQ] = FR_OP_equal, [NE] = FR_OP_not_equal,
+                                           [GT] = FR_OP_greater, [GE] = FR_OP_greater_equal};
+        const struct fr_hot_value arg[2] = {a, b};
+
+        fr_hot_map(r, ops[what], arg, 2);
+        return;
+    }
     if (!is_number(&a) || !is_number(&b)) {
         fr_hot_leave(r);
         return;
@@ -197,12 +209,8 @@ fr_hot_compare(struct reader *r, int what)
         b = c;
         what = what == GT ? LT : LE;
     }
-    x = a.reg;
-    y = b.reg;
-    if (doubles && !is_float(&a))
-        fr_hot_emit(r, FR_HOT_I_TO_F_EXACT, x = fr_hot_fresh(r, 1), a.reg, 0);
-    if (doubles && !is_float(&b))
-        fr_hot_emit(r, FR_HOT_I_TO_F_EXACT, y = fr_hot_fresh(r, 1), b.reg, 0);
+    x = doubles ? as_exact_double(r, &a) : a.reg;
+    y = doubles ? as_exact_double(r, &b) : b.reg;
     if (a.kind == FR_HOT_NUMPY && a.dtype == FR_F32 && b.kind == FR_HOT_PYTHON)
         y = operand(r, &b, FR_HOT_NUMPY, FR_F32); /* which is weak: it is compared as a float32 */
     if (b.kind == FR_HOT_NUMPY && b.dtype == FR_F32 && a.kind == FR_HOT_PYTHON)
@@ -221,6 +229,10 @@ fr_hot_negate(struct reader *r)
 
     if (r->ended)
         return;
+    if (v.kind == FR_HOT_ARRAY) {
+        fr_hot_map(r, FR_OP_negative, &v, 1);
+        return;
+    }
     if (!is_number(&v) || (v.kind == FR_HOT_NUMPY && (v.dtype == FR_BOOL || fr_dtype_kind(v.dtype) == 'u'))) {
         fr_hot_leave(r);
     } else if (is_float(&v)) {
@@ -238,6 +250,10 @@ fr_hot_invert(struct reader *r)
     struct fr_hot_value v = fr_hot_pop(r);
     int                 to = fr_hot_fresh(r, 1);
 
+    if (!r->ended && v.kind == FR_HOT_ARRAY) {
+        fr_hot_map(r, FR_OP_invert, &v, 1);
+        return;
+    }
     if (r->ended || !is_whole(&v) || v.dtype == FR_BOOL || fr_dtype_kind(v.dtype) == 'u') {
         fr_hot_leave(r);
         return;
@@ -247,6 +263,15 @@ fr_hot_invert(struct reader *r)
 }
 
 /* ---- items */
+
+/* LOAD_BOOL or STORE_BOOL, and what follows it for other dtypes. */
+static enum fr_hot_op
+op_of(enum fr_hot_op first, fr_dtype d)
+{
+    return (enum fr_hot_op)(first + (d == FR_F64 ? FR_U32 + 2 : d == FR_F32 ? FR_U32 + 1 : (int)d));
+}
+_Static_assert(FR_BOOL == 0 && FR_U32 == FR_HOT_LOAD_U32 - FR_HOT_LOAD_BOOL && FR_HOT_LOAD_F64 - FR_HOT_LOAD_BOOL == FR_U32 + 2 &&
+               FR_HOT_STORE_F64 - FR_HOT_STORE_BOOL == FR_U32 + 2, "in one order");
 
 /* The indices of an array, one after the other in registers: the first. -1: they are no whole numbers. */
 static int
@@ -273,20 +298,28 @@ indices_of(struct reader *r, const struct fr_hot_value *key, int *n)
     return item[0].reg;
 }
 
-/* An array at one index or slice for each of its first axes; false: it is another key. */
+/* An array at one index, slice or None after the other; false: it is another key. */
 static bool
 window(struct reader *r, const struct fr_hot_value *array, const struct fr_hot_value *key, struct fr_hot_value *out)
 {
-    struct fr_hot_value item[FR_HOT_AXES];
+    struct fr_hot_value item[2 * FR_HOT_AXES];
     int                 n = key->kind == FR_HOT_TUPLE ? key->ndim : 1, axis = 0;
 
-    if (n > array->ndim || n == 0)
+    if (n > (int)FR_LEN(item) || n == 0)
         return false;
     memcpy(item, key->kind == FR_HOT_TUPLE ? &r->item[key->items] : key, (size_t)n * sizeof *item);
     *out = *array;
     for (int k = 0; k < n; k++) {
         int to = fr_hot_fresh(r, 1);
 
+        if (item[k].kind == FR_HOT_NONE) {
+            if (out->ndim == FR_HOT_AXES)
+                return false;
+            *out = fr_hot_new_axis(r, out, axis++);
+            continue;
+        }
+        if (axis >= out->ndim)
+            return false;
         if (item[k].kind == FR_HOT_SLICE) {
             const struct fr_hot_value *part = &r->item[item[k].items];
             int                        bounds = fr_hot_fresh(r, 2), none = 0;
@@ -336,17 +369,12 @@ fr_hot_load_item(struct reader *r)
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
     }
-    if (of.kind == FR_HOT_TUPLE && is_whole(&key)) {
-        fr_hot_leave(r);
-        return;
-    }
     if (of.kind != FR_HOT_ARRAY) {
         fr_hot_leave(r);
         return;
     }
     if ((first = indices_of(r, &key, &n)) >= 0 && n == of.ndim) {
-        fr_hot_emit(r, (enum fr_hot_op)(FR_HOT_LOAD_BOOL + (of.dtype == FR_F64 ? 9 : of.dtype == FR_F32 ? 8 : of.dtype)), to = fr_hot_fresh(r, 1), of.reg,
-             first)->n = (uint8_t)n;
+        fr_hot_emit(r, op_of(FR_HOT_LOAD_BOOL, of.dtype), to = fr_hot_fresh(r, 1), of.reg, first)->n = (uint8_t)n;
         fr_hot_push_new(r, FR_HOT_NUMPY, of.dtype, to);
         return;
     }
@@ -361,10 +389,21 @@ fr_hot_load_item(struct reader *r)
 void
 fr_hot_store_item(struct reader *r)
 {
-    struct fr_hot_value key = fr_hot_pop(r), of = fr_hot_pop(r), v = fr_hot_pop(r);
+    struct fr_hot_value key = fr_hot_pop(r), of = fr_hot_pop(r), v = fr_hot_pop(r), part;
     int                 n, first, reg;
 
-    if (r->ended || of.kind != FR_HOT_ARRAY || !is_number(&v) || (first = indices_of(r, &key, &n)) < 0 || n != of.ndim) {
+    if (r->ended || of.kind != FR_HOT_ARRAY) {
+        fr_hot_leave(r);
+        return;
+    }
+    if ((first = indices_of(r, &key, &n)) < 0 || n != of.ndim) {
+        if (window(r, &of, &key, &part))
+            fr_hot_store_window(r, &part, &v);
+        else
+            fr_hot_leave(r);
+        return;
+    }
+    if (!is_number(&v)) {
         fr_hot_leave(r);
         return;
     }
@@ -380,11 +419,8 @@ fr_hot_store_item(struct reader *r)
     } else {
         reg = operand(r, &v, FR_HOT_NUMPY, of.dtype);
     }
-    fr_hot_emit(r, (enum fr_hot_op)(FR_HOT_STORE_BOOL + (of.dtype == FR_F64 ? 9 : of.dtype == FR_F32 ? 8 : of.dtype)), reg, of.reg, first)->n =
-        (uint8_t)n;
+    fr_hot_emit(r, op_of(FR_HOT_STORE_BOOL, of.dtype), reg, of.reg, first)->n = (uint8_t)n;
 }
-_Static_assert(FR_BOOL == 0 && FR_U32 == FR_HOT_LOAD_U32 - FR_HOT_LOAD_BOOL && FR_HOT_LOAD_F64 - FR_HOT_LOAD_BOOL == 9 &&
-               FR_HOT_STORE_F64 - FR_HOT_STORE_BOOL == 9, "in one order");
 
 void
 fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int kind)
@@ -450,7 +486,8 @@ fr_hot_build(struct reader *r, int kind, int n)
     for (int k = 0; k < n; k++) {
         struct fr_hot_value item = r->s.stack[r->s.n_stack + k];
 
-        if (!is_number(&item) && item.kind != FR_HOT_NONE && item.kind != FR_HOT_SLICE && item.kind != FR_HOT_ARRAY) {
+        if (!is_number(&item) && item.kind != FR_HOT_NONE && item.kind != FR_HOT_SLICE && item.kind != FR_HOT_ARRAY &&
+            item.kind != FR_HOT_TUPLE && item.kind != FR_HOT_DISPLAY) {
             fr_hot_leave(r);
             return;
         }
@@ -473,12 +510,12 @@ fr_hot_unpack(struct reader *r, int n)
 {
     struct fr_hot_value v = fr_hot_pop(r);
 
-    if (r->ended || !((v.kind == FR_HOT_TUPLE || v.kind == FR_HOT_SHAPE) && v.ndim == n)) {
+    if (r->ended || !((v.kind == FR_HOT_TUPLE || v.kind == FR_HOT_DISPLAY || v.kind == FR_HOT_SHAPE) && v.ndim == n)) {
         fr_hot_leave(r);
         return;
     }
     for (int k = n; k-- > 0;) {
-        if (v.kind == FR_HOT_TUPLE) {
+        if (v.kind != FR_HOT_SHAPE) {
             fr_hot_push(r, r->item[v.items + k]);
         } else {
             int to = fr_hot_fresh(r, 1);
@@ -531,4 +568,17 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
     v = fr_hot_constant(r, FR_HOT_PYTHON, v.dtype, c);
     v.is_free = true;
     fr_hot_push(r, v);
+}
+
+void
+fr_hot_extend(struct reader *r)
+{
+    struct fr_hot_value by = fr_hot_pop(r), of = fr_hot_pop(r);
+
+    if (r->ended || by.kind != FR_HOT_TUPLE || of.kind != FR_HOT_DISPLAY || of.ndim != 0) {
+        fr_hot_leave(r);
+        return;
+    }
+    by.kind = FR_HOT_DISPLAY; /* (nobody else has what was just written out) */
+    fr_hot_push(r, by);
 }

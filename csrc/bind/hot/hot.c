@@ -1,6 +1,6 @@
-/* bind/accelerate/hot.c -- see hot.h: the object that stands where a loop turns in plain calls, what it reads of the frame
+/* bind/hot/hot.c -- see hot.h: the object that stands where a loop turns in plain calls, what it reads of the frame
  * that runs, and what it writes there. */
-#include "bind/accelerate/hot.h"
+#include "bind/hot/hot.h"
 
 #include <frameobject.h>
 
@@ -160,27 +160,20 @@ struct loop {
 static bool works;
 static struct fr_hot_run *spare;
 
-/* Where the loop's instructions are: what turns to the same place, or into it from behind (a while loop is turned at its end, and
- * by `continue` at its beginning). */
+/* Where the loop's instructions are: up to the last that turns to the same place (a while loop is turned at its end, and by
+ * `continue` at its beginning). */
 static void
 find_extent(struct loop *l)
 {
     PyObject                 *bytes = PyCode_GetCode(l->code);
+    int32_t                   unit = 0, n = bytes ? (int32_t)(PyBytes_GET_SIZE(bytes) / 2) : 0;
     struct fr_asm_instruction in;
-    bool                      grew = true;
 
-    while (bytes && grew) {
-        int32_t unit = 0, n = (int32_t)(PyBytes_GET_SIZE(bytes) / 2);
+    while (bytes && fr_asm_next(fr_bytecode_opcodes, (const uint8_t *)PyBytes_AS_STRING(bytes), n, &unit, &in)) {
+        int32_t to = 2 * (fr_asm_behind(fr_bytecode_opcodes, &in) - in.arg);
 
-        grew = false;
-        while (fr_asm_next(fr_bytecode_opcodes, (const uint8_t *)PyBytes_AS_STRING(bytes), n, &unit, &in)) {
-            int32_t to = 2 * (fr_asm_behind(fr_bytecode_opcodes, &in) - in.arg);
-
-            if (fr_bytecode_opcodes->jump[in.op] == 2 && to == l->source.header && in.at > l->source.last) {
-                l->source.last = in.at;
-                grew = true;
-            }
-        }
+        if (fr_bytecode_opcodes->jump[in.op] == 2 && to == l->source.header && in.at > l->source.last)
+            l->source.last = in.at;
     }
     PyErr_Clear();
     Py_XDECREF(bytes);
@@ -228,22 +221,12 @@ loop_reduce(PyObject *self, PyObject *unused)
 /* ---- what is read and written */
 
 static void
-read_view(PyObject *o, struct fr_hot_view *v)
-{
-    PyArrayObject *a = fr_array(o);
-
-    *v = (struct fr_hot_view){.data = PyArray_DATA(a), .array = o, .writable = PyArray_ISWRITEABLE(a)};
-    for (int k = 0; k < PyArray_NDIM(a); k++) {
-        v->dim[k] = PyArray_DIM(a, k);
-        v->stride[k] = PyArray_STRIDE(a, k);
-    }
-}
-
-static void
 read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell, struct fr_hot_view *view)
 {
     if (type->kind == FR_HOT_ARRAY) {
-        read_view(o, view);
+        fr_hot_read_view(o, view);
+    } else if (type->kind == FR_HOT_LIST) {
+        *view = (struct fr_hot_view){.array = o};
     } else if (type->kind == FR_HOT_PYTHON) {
         if (type->dtype == FR_F64)
             cell->f = PyFloat_AS_DOUBLE(o);
@@ -262,49 +245,6 @@ read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell
         case FR_U8: cell->i = PyArrayScalar_VAL(o, UByte); break;
         default: cell->i = PyArrayScalar_VAL(o, Bool); break;
         }
-    }
-}
-
-/* A window as an array: a new one over the same memory. */
-static PyObject *
-window_of(const struct fr_hot_view *v, const struct fr_hot_value *type)
-{
-    npy_intp  dims[FR_HOT_AXES], strides[FR_HOT_AXES];
-    PyObject *array;
-
-    if (!v->is_window)
-        return Py_NewRef(v->array);
-    for (int k = 0; k < type->ndim; k++) {
-        dims[k] = v->dim[k];
-        strides[k] = v->stride[k];
-    }
-    array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(fr_numpy_descrs[type->dtype]), type->ndim, dims, strides, v->data,
-                                 v->writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
-    if (array && PyArray_SetBaseObject(fr_array(array), Py_NewRef(v->array)) < 0)
-        Py_CLEAR(array);
-    return array;
-}
-
-static PyObject *
-boxed(const union fr_hot_cell *cell, const struct fr_hot_view *view, const struct fr_hot_value *type)
-{
-    union {
-        double f;
-        float  f32;
-    } number = {.f = cell->f};
-
-    switch (type->kind) {
-    case FR_HOT_NONE: return Py_NewRef(Py_None);
-    case FR_HOT_ARRAY: return window_of(view, type);
-    case FR_HOT_PYTHON:
-        return type->dtype == FR_F64 ? PyFloat_FromDouble(cell->f) : type->dtype == FR_BOOL ? PyBool_FromLong(cell->i != 0)
-                                                                                            : PyLong_FromLongLong(cell->i);
-    default: /* (integers lie first in their cell: the machine is little-endian) */
-        if (type->dtype == FR_BOOL)
-            return Py_NewRef(cell->i ? PyArrayScalar_True : PyArrayScalar_False);
-        if (type->dtype == FR_F32)
-            number.f32 = (float)cell->f;
-        return fr_numpy_scalar_from(type->dtype, &number);
     }
 }
 
@@ -382,7 +322,7 @@ read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *type
             return false;
         }
         read_value(o, &types[i], &run->reg[i], &run->view[i]);
-        if (o && types[i].kind == FR_HOT_ARRAY && PyList_Append(held, o) < 0) {
+        if (o && (types[i].kind == FR_HOT_ARRAY || types[i].kind == FR_HOT_LIST) && PyList_Append(held, o) < 0) {
             Py_DECREF(o);
             return false;
         }
@@ -419,9 +359,10 @@ write_variables(const struct loop *l, PyFrameObject *frame, PyObject *locals, co
         PyObject *o;
         int       st;
 
-        if (!p->is_set[i] || head->var[i].kind == FR_HOT_UNBOUND || head->var[i].kind == FR_HOT_OPAQUE)
+        if (!p->is_set[i] || head->var[i].kind == FR_HOT_UNBOUND || head->var[i].kind == FR_HOT_OPAQUE ||
+            head->var[i].kind == FR_HOT_LIST)
             continue;
-        if (!(o = boxed(&run->saved[i], p->has_views ? &run->saved_view[i] : &run->view[i], &head->var[i])))
+        if (!(o = fr_hot_boxed(&run->saved[i], p->has_views ? &run->saved_view[i] : &run->view[i], &head->var[i])))
             return false;
         st = write_value(l, locals, i, o);
         Py_DECREF(o);
@@ -448,6 +389,11 @@ forget(const struct loop *l, PyObject *locals)
 static void
 note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
 {
+    static const char *const names[] = {
+#define X(name) #name,
+        FR_HOT_OPS(X)
+#undef X
+    };
     int64_t n = run->n_turns;
 
     l->n_entries++;
@@ -457,12 +403,6 @@ note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
                  (l->n_entries == ENTRIES && l->n_turns < (uint64_t)WORTH_TURNS * ENTRIES);
     if (n > 0)
         fr_count_way(FR_WAY_hot);
-    static const char *const names[] = {
-#define X(name) #name,
-        FR_HOT_OPS(X)
-#undef X
-    };
-
     if (fr_env.debug >= 1 && (l->is_off || l->n_entries == 1))
         fr_log(1, "a loop of %s made %lld turns without Python, to %s in line %d%s", PyUnicode_AsUTF8(l->code->co_name), (long long)n,
                names[l->program->ins[run->left].op], fr_hot_line(l->program, run->left), l->is_off ? ", and makes no more" : "");
@@ -498,7 +438,7 @@ enter_iterator(PyObject *it, struct fr_hot_run *run)
     if (Py_IS_TYPE(it, &PyEnum_Type))
         it = ((struct numbered_iterator *)it)->iterator;
     cell->i = ((struct array_iterator *)it)->index;
-    read_view(((struct array_iterator *)it)->array, &run->view[FR_HOT_STACK_REGS]);
+    fr_hot_read_view(((struct array_iterator *)it)->array, &run->view[FR_HOT_STACK_REGS]);
 }
 
 static void
@@ -553,6 +493,7 @@ run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot
             if (type)
                 PyErr_Restore(type, value, trace);
         }
+        fr_hot_run_end(run);
         ok = (!l->program->has_random || fr_few_generator_end()) && ok;
         note_run(l, run, end);
     } else {
@@ -587,7 +528,7 @@ loop_turn(PyObject *self, PyObject *top)
     if (!works || fr_is_off(FR_OFF_hot) || is_watched())
         return Py_NewRef(Py_None);
     frame = PyEval_GetFrame();
-    if (!frame || !(run = spare ? spare : fr_malloc(sizeof *run)))
+    if (!frame || !(run = spare ? spare : fr_calloc(1, sizeof *run)))
         return Py_NewRef(Py_None);
     spare = NULL;
     l->is_running = true;

@@ -1,0 +1,57 @@
+/* bind/hot/hot_box.c -- hot.h: values of translated loops as objects. */
+#include "bind/hot/hot.h"
+
+void
+fr_hot_read_view(PyObject *o, struct fr_hot_view *v)
+{
+    PyArrayObject *a = fr_array(o);
+
+    *v = (struct fr_hot_view){.data = PyArray_DATA(a), .array = o, .writable = PyArray_ISWRITEABLE(a)};
+    for (int k = 0; k < PyArray_NDIM(a); k++) {
+        v->dim[k] = PyArray_DIM(a, k);
+        v->stride[k] = PyArray_STRIDE(a, k);
+    }
+}
+
+/* A window as an array: a new one over the same memory. */
+static PyObject *
+window_of(const struct fr_hot_view *v, const struct fr_hot_value *type)
+{
+    npy_intp  dims[FR_HOT_AXES], strides[FR_HOT_AXES];
+    PyObject *array;
+
+    if (!v->is_window)
+        return Py_NewRef(v->array);
+    for (int k = 0; k < type->ndim; k++) {
+        dims[k] = v->dim[k];
+        strides[k] = v->stride[k];
+    }
+    array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(fr_numpy_descrs[type->dtype]), type->ndim, dims, strides, v->data,
+                                 v->writable ? NPY_ARRAY_WRITEABLE : 0, NULL);
+    if (array && PyArray_SetBaseObject(fr_array(array), Py_NewRef(v->array)) < 0)
+        Py_CLEAR(array);
+    return array;
+}
+
+PyObject *
+fr_hot_boxed(const union fr_hot_cell *cell, const struct fr_hot_view *view, const struct fr_hot_value *type)
+{
+    union {
+        double f;
+        float  f32;
+    } number = {.f = cell ? cell->f : 0};
+
+    switch (type->kind) {
+    case FR_HOT_NONE: return Py_NewRef(Py_None);
+    case FR_HOT_ARRAY: return window_of(view, type);
+    case FR_HOT_PYTHON:
+        return type->dtype == FR_F64 ? PyFloat_FromDouble(cell->f) : type->dtype == FR_BOOL ? PyBool_FromLong(cell->i != 0)
+                                                                                            : PyLong_FromLongLong(cell->i);
+    default: /* (integers lie first in their cell: the machine is little-endian) */
+        if (type->dtype == FR_BOOL)
+            return Py_NewRef(cell->i ? PyArrayScalar_True : PyArrayScalar_False);
+        if (type->dtype == FR_F32)
+            number.f32 = (float)cell->f;
+        return fr_numpy_scalar_from(type->dtype, &number);
+    }
+}

@@ -1,0 +1,49 @@
+/* bind/hot/hot_run.h -- what the files share that run translations of loops (hot.h): what was stored since the last turn,
+ * and operations on arrays. */
+#ifndef FR_BIND_HOT_HOT_RUN_H
+#define FR_BIND_HOT_HOT_RUN_H
+
+#include "bind/hot/hot.h"
+
+/* ---- what was stored since the last turn */
+
+struct fr_hot_old {
+    char    *at;    /* of memory, or a list */
+    uint64_t bits;  /* what was there; of more than 8 bytes: where among `bytes` it is kept */
+    int32_t  size;  /* in bytes; LISTED: a value was appended */
+};
+enum { FR_HOT_LISTED = -1, FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
+
+struct fr_hot_log {
+    struct fr_hot_old *v;
+    size_t             n, cap;
+    char              *bytes;
+    size_t             n_bytes, cap_bytes;
+};
+
+/* Remembers what is at `at`; false: that is too much. */
+bool fr_hot_log_add(struct fr_hot_log *, char *at, int32_t size);
+/* Puts all back. */
+void fr_hot_log_undo(const struct fr_hot_log *);
+void fr_hot_log_free(struct fr_hot_log *);
+
+/* ---- operations on arrays (hot_array_run.c): false: Python is to do it, and nothing was done */
+
+bool fr_hot_run_map(struct fr_hot_run *, const struct fr_hot_map *, int to);
+bool fr_hot_run_fold(struct fr_hot_run *, const struct fr_hot_map *, int to);
+/* view[to][...] = the argument. */
+bool fr_hot_run_copy(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_map *, int to);
+bool fr_hot_run_make(struct fr_hot_run *, const struct fr_hot_ins *);
+void fr_hot_run_put(struct fr_hot_run *, const struct fr_hot_ins *);
+bool fr_hot_run_product(struct fr_hot_run *, const struct fr_hot_ins *);
+bool fr_hot_run_append(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ins *);
+/* A window that is about to be in two places becomes an array of its own: it is one object in both. */
+bool fr_hot_run_object(struct fr_hot_run *, const struct fr_hot_ins *);
+
+/* Before the first instruction: what is left of earlier runs is forgotten. */
+void fr_hot_pool_begin(const struct fr_hot_program *, struct fr_hot_run *);
+/* Finds out which arrays nobody has any more; `turns`: nothing is put back that came before, and those that others have
+ * are theirs from now on. */
+void fr_hot_pool_look(const struct fr_hot_program *, struct fr_hot_run *, bool turns);
+enum { FR_HOT_POOL_LOOK = 12 };
+#endif
