@@ -127,7 +127,8 @@ class Drawer:
         if self.r.random() < self.with_rows:
             self.rows()
         elif kind < 0.2:
-            self.add(f"{self.one(*INTS[2:], 'c')} = {self.whole(2)}".replace("n =", "c ="))
+            name, value = self.one("k", "c", "c", "c"), self.whole(2)
+            self.add(f"{name} = {value}" if "*" not in value else f"{name} = ({value}) % (1 << 62)")     # not larger and larger
         elif kind < 0.4:
             self.add(f"{self.one(*FLOATS)} {self.one('=', '+=', '-=', '*=')} {self.real(2)}")
         elif kind < 0.62:
@@ -159,7 +160,8 @@ class Drawer:
     def loop(self, loops):
         if self.r.random() < 0.25:
             self.add(self.one("for x in v:", "for y in w[1:]:", "for row in A:", "for i, x in enumerate(v):", "for j, row in enumerate(B):",
-                              "for c in p:", "for j, c in enumerate(q):", "for k, row in enumerate(M[i % n:]):", "for t in b:", "for s in h:"))
+                              "for c in p:", "for j, c in enumerate(q):", "for k, row in enumerate(M[i % n:]):", "for t in b:", "for s in h:", "for x, y in zip(v, w):", "for i, (x, row) in enumerate(zip(u, A)):",
+                              "for c, s in zip(p, w[1:]):", "for k, (row, c, x) in enumerate(zip(B, q, u)):", "for row, other in zip(A, B):"))
             self.block(loops + 1, self.r.randint(1, 4))
         elif self.r.random() < 0.7:
             name = self.one("i", "j", "k")

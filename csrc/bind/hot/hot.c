@@ -60,50 +60,82 @@ struct numbered_iterator {
     PyObject  *iterator, *result, *long_index;
 };
 
-/* What an iterator is to the translation; false: it is none of these. */
+struct zip_iterator {
+    PyObject_HEAD
+    Py_ssize_t n;
+    PyObject  *iterators;
+};
+
+/* The iterators over arrays that an iterator goes over together: how many; 0: it is none of these. */
+static int
+walked_by(PyObject *it, struct array_iterator *part[FR_HOT_WALKED])
+{
+    if (Py_IS_TYPE(it, &PyEnum_Type))
+        return Py_IS_TYPE(((struct numbered_iterator *)it)->iterator, &PyEnum_Type) ? 0 : walked_by(((struct numbered_iterator *)it)->iterator, part);
+    if (Py_IS_TYPE(it, &PySeqIter_Type)) {
+        part[0] = (struct array_iterator *)it;
+        return part[0]->array != NULL;
+    }
+    if (!Py_IS_TYPE(it, &PyZip_Type) || ((struct zip_iterator *)it)->n < 2 || ((struct zip_iterator *)it)->n > FR_HOT_WALKED)
+        return 0;
+    for (int k = 0; k < (int)((struct zip_iterator *)it)->n; k++) {
+        PyObject *one = PyTuple_GET_ITEM(((struct zip_iterator *)it)->iterators, k);
+
+        if (!Py_IS_TYPE(one, &PySeqIter_Type) || !((struct array_iterator *)one)->array)
+            return 0;
+        part[k] = (struct array_iterator *)one;
+    }
+    return (int)((struct zip_iterator *)it)->n;
+}
+
+/* What an iterator is to the translation; false: nothing. */
 static bool
 type_of_iterator(PyObject *it, struct fr_hot_value *v)
 {
-    const struct numbered_iterator *e = (struct numbered_iterator *)it;
+    struct array_iterator *part[FR_HOT_WALKED];
 
     *v = (struct fr_hot_value){.kind = FR_HOT_RANGE};
     if (Py_IS_TYPE(it, &PyRangeIter_Type))
         return true;
-    if (Py_IS_TYPE(it, &PyEnum_Type)) {
-        if (e->long_index || !Py_IS_TYPE(e->iterator, &PySeqIter_Type) || ((struct array_iterator *)e->iterator)->index != e->index)
+    *v = (struct fr_hot_value){.kind = FR_HOT_WALK, .is_numbered = Py_IS_TYPE(it, &PyEnum_Type)};
+    v->n_walked = (uint8_t)walked_by(it, part);
+    for (int k = 0; k < v->n_walked; k++) {
+        struct fr_hot_value array;
+
+        fr_hot_type(part[k]->array, &array);
+        if (array.kind != FR_HOT_ARRAY || part[k]->index != part[0]->index)
             return false;
-        if (!type_of_iterator(e->iterator, v))
-            return false;
-        v->kind = FR_HOT_NUMBERED;
-        return true;
+        v->walked[k].dtype = array.dtype;
+        v->walked[k].ndim = array.ndim;
     }
-    if (!Py_IS_TYPE(it, &PySeqIter_Type) || !((struct array_iterator *)it)->array)
-        return false;
-    fr_hot_type(((struct array_iterator *)it)->array, v);
-    if (v->kind != FR_HOT_ARRAY)
-        return false;
-    v->kind = FR_HOT_WALK;
-    return true;
+    if (v->is_numbered && v->n_walked) {
+        const struct numbered_iterator *e = (struct numbered_iterator *)it;
+
+        return !e->long_index && e->index == part[0]->index;
+    }
+    return v->n_walked > 0;
 }
 
 /* Whether they are where this expects them, after the first of two items. */
 static bool
 array_iterators_are_known(void)
 {
-    npy_intp  n = 2;
-    PyObject *array = PyArray_ZEROS(1, &n, NPY_DOUBLE, 0), *e = array ? PyObject_CallOneArg((PyObject *)&PyEnum_Type, array) : NULL;
-    PyObject *first = e ? PyIter_Next(e) : NULL;
-    bool      known = first && Py_TYPE(e)->tp_basicsize >= (Py_ssize_t)sizeof(struct numbered_iterator) &&
-                 ((struct numbered_iterator *)e)->index == 1 && Py_IS_TYPE(((struct numbered_iterator *)e)->iterator, &PySeqIter_Type) &&
-                 !((struct numbered_iterator *)e)->long_index;
+    npy_intp               n = 2;
+    PyObject              *array = PyArray_ZEROS(1, &n, NPY_DOUBLE, 0);
+    PyObject              *zip = array ? PyObject_CallFunctionObjArgs((PyObject *)&PyZip_Type, array, array, NULL) : NULL;
+    PyObject              *e = zip ? PyObject_CallOneArg((PyObject *)&PyEnum_Type, zip) : NULL, *first = e ? PyIter_Next(e) : NULL;
+    struct array_iterator *part[FR_HOT_WALKED];
+    struct fr_hot_value    v;
+    bool known = first && Py_TYPE(e)->tp_basicsize >= (Py_ssize_t)sizeof(struct numbered_iterator) &&
+                 PyZip_Type.tp_basicsize >= (Py_ssize_t)sizeof(struct zip_iterator) && PySeqIter_Type.tp_basicsize == sizeof **part &&
+                 ((struct numbered_iterator *)e)->index == 1 && ((struct numbered_iterator *)e)->iterator == zip &&
+                 !((struct numbered_iterator *)e)->long_index && ((struct zip_iterator *)zip)->n == 2 &&
+                 PyTuple_CheckExact(((struct zip_iterator *)zip)->iterators) && PyTuple_GET_SIZE(((struct zip_iterator *)zip)->iterators) == 2;
 
-    if (known) {
-        struct array_iterator *it = (struct array_iterator *)((struct numbered_iterator *)e)->iterator;
-
-        known = it->index == 1 && it->array == array && PySeqIter_Type.tp_basicsize == sizeof *it;
-    }
+    known = known && walked_by(e, part) == 2 && part[0]->index == 1 && part[1]->array == array && type_of_iterator(e, &v);
     PyErr_Clear();
     Py_XDECREF(array);
+    Py_XDECREF(zip);
     Py_XDECREF(e);
     Py_XDECREF(first);
     return known;
@@ -429,32 +461,34 @@ find_head(struct loop *l, PyObject *locals, struct fr_hot_run *run, PyObject *he
 static void
 enter_iterator(PyObject *it, struct fr_hot_run *run)
 {
-    union fr_hot_cell *cell = &run->reg[FR_HOT_STACK_REGS];
+    union fr_hot_cell     *cell = &run->reg[FR_HOT_STACK_REGS];
+    struct array_iterator *part[FR_HOT_WALKED];
+    int                    n;
 
     if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
         read_iterator((struct range_iterator *)it, cell);
         return;
     }
-    if (Py_IS_TYPE(it, &PyEnum_Type))
-        it = ((struct numbered_iterator *)it)->iterator;
-    cell->i = ((struct array_iterator *)it)->index;
-    fr_hot_read_view(((struct array_iterator *)it)->array, &run->view[FR_HOT_STACK_REGS]);
+    n = walked_by(it, part);
+    cell->i = part[0]->index;
+    for (int k = 0; k < n; k++)
+        fr_hot_read_view(part[k]->array, &run->view[FR_HOT_STACK_REGS + k]);
 }
 
 static void
 leave_iterator(PyObject *it, const struct fr_hot_run *run)
 {
     const union fr_hot_cell *cell = &run->saved[FR_HOT_STACK_REGS];
+    struct array_iterator   *part[FR_HOT_WALKED];
 
     if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
         write_iterator((struct range_iterator *)it, cell);
         return;
     }
-    if (Py_IS_TYPE(it, &PyEnum_Type)) {
+    if (Py_IS_TYPE(it, &PyEnum_Type))
         ((struct numbered_iterator *)it)->index = (Py_ssize_t)cell->i;
-        it = ((struct numbered_iterator *)it)->iterator;
-    }
-    ((struct array_iterator *)it)->index = (Py_ssize_t)cell->i;
+    for (int k = walked_by(it, part); k-- > 0;)
+        part[k]->index = (Py_ssize_t)cell->i;
 }
 
 /* Runs what is left of the loop in this frame. False: an exception is set. */

@@ -25,8 +25,7 @@ enum fr_hot_kind {
     FR_HOT_NUMPY,     /* NumPy's number of a dtype */
     FR_HOT_ARRAY,     /* of a dtype and so many axes */
     FR_HOT_RANGE,     /* what is left of one, also as an iterator: the next value, how many, the step */
-    FR_HOT_WALK,      /* an iterator over the first axis of an array: the next index */
-    FR_HOT_NUMBERED,  /* the same of enumerate() */
+    FR_HOT_WALK,      /* an iterator over the first axes of arrays: the next index */
     FR_HOT_SHAPE,     /* of an array */
     FR_HOT_OBJECT,    /* a certain object: something that is called, or a module */
     FR_HOT_OWNER,     /* the object that a variable has, of whose attributes some are variables, too; dtype: its number */
@@ -36,6 +35,8 @@ enum fr_hot_kind {
     FR_HOT_SLICE      /* likewise: of three values */
 };
 
+enum { FR_HOT_WALKED = 3 }; /* arrays that zip() goes over together */
+
 /* A value as the translation knows it. */
 struct fr_hot_value {
     uint8_t   kind;
@@ -44,6 +45,8 @@ struct fr_hot_value {
     uint8_t   is_free;  /* its register is nobody else's, and the last instruction wrote it */
     int16_t   reg;      /* the first of its registers */
     int16_t   items;    /* of a tuple: the place of its first */
+    uint8_t   n_walked, is_numbered; /* of a walk: arrays, in registers one after the other; whether enumerate() goes over it */
+    struct { uint8_t dtype, ndim; } walked[FR_HOT_WALKED]; /* theirs */
     PyObject *object;   /* FR_HOT_OBJECT: borrowed from its guard, or a function of the user's */
 };
 

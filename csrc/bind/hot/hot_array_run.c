@@ -148,7 +148,7 @@ fr_hot_pool_begin(const struct fr_hot_program *p, struct fr_hot_run *run)
 {
     for (int i = 0; i < p->n_vars; i++)
         run->view[i].made = run->saved_view[i].made = 0;
-    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i += FR_HOT_CELLS)
+    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
         run->view[i].made = 0;
 }
 
@@ -165,7 +165,7 @@ fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool tu
         if (!turns && run->saved_view[i].made)
             pool->v[run->saved_view[i].made - 1].is_seen = true;
     }
-    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i += FR_HOT_CELLS)
+    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
         if (run->view[i].made)
             pool->v[run->view[i].made - 1].is_seen = true;
     for (size_t k = 0; k < pool->n; k++) {

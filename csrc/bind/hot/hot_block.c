@@ -1,6 +1,8 @@
 /* bind/hot/hot_block.c -- hot.h: what the translation is made of: registers, the stack, blocks and jumps between them. */
 #include "bind/hot/hot_int.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 
 struct fr_hot_ins *
@@ -145,7 +147,10 @@ fr_hot_as_object(struct reader *r, const struct fr_hot_value *v)
 bool
 fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b)
 {
-    return a->kind == b->kind && a->dtype == b->dtype && a->ndim == b->ndim && a->object == b->object;
+    if (a->kind != b->kind || a->dtype != b->dtype || a->ndim != b->ndim || a->object != b->object)
+        return false;
+    return a->kind != FR_HOT_WALK ||
+           (a->n_walked == b->n_walked && a->is_numbered == b->is_numbered && memcmp(a->walked, b->walked, a->n_walked * sizeof *a->walked) == 0);
 }
 
 void
@@ -159,9 +164,9 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
     case FR_HOT_TUPLE:
     case FR_HOT_RANGE: fr_hot_emit(r, FR_HOT_MOVE3, to, v->reg, 0); break;
     case FR_HOT_WALK:
-    case FR_HOT_NUMBERED:
         fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0);
-        fr_hot_emit(r, FR_HOT_MOVE_VIEW, to, v->reg, 0);
+        for (int k = 0; k < v->n_walked; k++)
+            fr_hot_emit(r, FR_HOT_MOVE_VIEW, to + k, v->reg + k, 0);
         break;
     case FR_HOT_ARRAY:
     case FR_HOT_LIST:

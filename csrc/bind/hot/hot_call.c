@@ -372,6 +372,15 @@ fr_hot_return(struct reader *r)
     fr_hot_go_to(r, f->back, false);
 }
 
+static bool
+are_arrays(const struct fr_hot_value *v, int n)
+{
+    for (int k = 0; k < n; k++)
+        if (v[k].kind != FR_HOT_ARRAY)
+            return false;
+    return true;
+}
+
 void
 fr_hot_call(struct reader *r, int n, int32_t next)
 {
@@ -419,7 +428,13 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         fr_hot_emit(r, FR_HOT_ADD_UP, to = fr_hot_fresh(r, 1), arg[0].reg, 0);
         fr_hot_push_new(r, FR_HOT_NUMPY, FR_F64, to);
     } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_ARRAY) {
-        fr_hot_walk(r, &arg[0], FR_HOT_NUMBERED);
+        fr_hot_walk(r, arg, 1);
+        r->s.stack[r->s.n_stack - 1].is_numbered = true;
+    } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_WALK && !arg[0].is_numbered) {
+        arg[0].is_numbered = true;
+        fr_hot_push(r, arg[0]);
+    } else if (n > 1 && n <= FR_HOT_WALKED && f.object == (PyObject *)&PyZip_Type && are_arrays(arg, n)) {
+        fr_hot_walk(r, arg, n);
     } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
         choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);
     } else if ((what = draw_of(f.object)) != NO_DRAW) {

@@ -121,8 +121,8 @@ void fr_hot_negate(struct reader *r);
 void fr_hot_invert(struct reader *r);
 void fr_hot_load_item(struct reader *r);
 void fr_hot_store_item(struct reader *r);
-/* Pushes an iterator over an array. */
-void fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int kind);
+/* Pushes an iterator over arrays. */
+void fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n);
 void fr_hot_contains(struct reader *r, bool not);
 void fr_hot_build(struct reader *r, int kind, int n);
 void fr_hot_build_slice(struct reader *r, int n);

@@ -32,8 +32,8 @@ get_iterator(struct reader *r)
     struct fr_hot_value v = fr_hot_pop(r);
 
     if (!r->ended && v.kind == FR_HOT_ARRAY)
-        fr_hot_walk(r, &v, FR_HOT_WALK);
-    else if (!r->ended && (v.kind == FR_HOT_RANGE || v.kind == FR_HOT_NUMBERED))
+        fr_hot_walk(r, &v, 1);
+    else if (!r->ended && (v.kind == FR_HOT_RANGE || v.kind == FR_HOT_WALK))
         fr_hot_push(r, v);
     else
         fr_hot_leave(r);
@@ -44,10 +44,11 @@ static void
 iterate(struct reader *r, int32_t behind)
 {
     struct fr_hot_value it = fr_hot_pop(r);
+    struct fr_hot_ins  *in;
     struct state        s;
     int                 to, block;
 
-    if (r->ended || (it.kind != FR_HOT_RANGE && it.kind != FR_HOT_WALK && it.kind != FR_HOT_NUMBERED)) {
+    if (r->ended || (it.kind != FR_HOT_RANGE && it.kind != FR_HOT_WALK)) {
         fr_hot_leave(r);
         return;
     }
@@ -65,22 +66,25 @@ iterate(struct reader *r, int32_t behind)
     } else {
         block = -1;
     }
-    fr_hot_emit(r, it.kind == FR_HOT_RANGE ? FR_HOT_NEXT : FR_HOT_NEXT_ITEM, to = fr_hot_fresh(r, 1), it.reg, 0)->at = block;
-    fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
-    if (it.kind == FR_HOT_RANGE)
-        return;
-    it.kind = it.kind == FR_HOT_NUMBERED ? FR_HOT_NUMBERED : FR_HOT_ARRAY;
-    if (it.kind == FR_HOT_NUMBERED) { /* the index goes with the item */
-        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.dtype, .ndim = it.ndim, .reg = it.reg});
-        fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
-        fr_hot_load_item(r);
-        fr_hot_build(r, FR_HOT_TUPLE, 2);
+    in = fr_hot_emit(r, it.kind == FR_HOT_RANGE ? FR_HOT_NEXT : FR_HOT_NEXT_ITEM, to = fr_hot_fresh(r, 1), it.reg, 0);
+    in->at = block;
+    in->n = it.n_walked;
+    if (it.kind == FR_HOT_RANGE) {
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
     }
-    fr_hot_pop(r);
-    fr_hot_push(r, it);
-    fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
-    fr_hot_load_item(r);
+    if (it.is_numbered)
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
+    for (int k = 0; k < it.n_walked; k++) {
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.walked[k].dtype, .ndim = it.walked[k].ndim,
+                                             .reg = (int16_t)(it.reg + k)});
+        fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
+        fr_hot_load_item(r);
+    }
+    if (it.n_walked > 1)
+        fr_hot_build(r, FR_HOT_TUPLE, it.n_walked);
+    if (it.is_numbered)
+        fr_hot_build(r, FR_HOT_TUPLE, 2);
 }
 
 static PyObject *

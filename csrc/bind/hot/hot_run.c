@@ -345,9 +345,10 @@ NEXT: { /* of the range at a, or the jump where there is none */
     r[1].i--;
     NEXT_INS();
 }
-NEXT_ITEM: { /* of the iterator over an array at a: its index, or the jump where there is none */
-    if (A.i >= view[in->a].dim[0])
-        JUMP_TO(in->at);
+NEXT_ITEM: { /* of the iterator over n arrays at a: its index, or the jump where there is none */
+    for (int k = 0; k < in->n; k++)
+        if (A.i >= view[in->a + k].dim[0])
+            JUMP_TO(in->at);
     v = A.i++;
     TO.i = v;
     NEXT_INS();
