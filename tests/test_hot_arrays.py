@@ -1,6 +1,7 @@
 """Loops over rows and small arrays without Python (csrc/bind/hot/hot_array.c): samples one by one, steps of equations,
 filters, lists that results are appended to."""
 import gc
+import math
 import sys
 
 import numpy as np
@@ -86,19 +87,27 @@ STATEMENTS = [
     "v[1:] = [1.5, i, 0]", "p[:] = q", "h[:] = v", "a[i % 4] = 1, 2, i, 0.5", "u = np.array([i, 1.5, v[0]])", "u = np.array([[i, 1], [2, 3]])",
     "u = np.array([1, 2, 3])", "u = np.array([[1.5, 0.0], [0.0, 2.5]]) @ v[:2]", "log.append(i)", "log.append(v[0])", "log.append(v + w)",
     "log.append(a[0])", "log.append(None); u = len(log)", "u = [v[0], w[0]]; u = 1" , 
+    "for x, y in zip(v, p): u = x * y", "for k, (x, y, z) in enumerate(zip(v, a, w)): u = k * x + y * z", "x, y, z, u = v", "(x, y), u = w[:2], 1",
+    "u = np.random.randn()", "u = np.random.normal(1, 2.5)", "u = np.random.standard_normal()", "u = np.random.randn(3)", "u = np.random.rand(2, 3)",
+    "u = np.random.normal(0, 1, size=(2, 2))", "u, t = np.random.randint(0, 9, size=2)", "u = np.random.uniform(-1, 1, 4)", "u = np.random.randint(5, size=3)",
+    "u = math.hypot(v[0], 2) + math.pi * np.e", "u = np.zeros(3, dtype=int)", "u = np.array([1, i], dtype=np.float32)", "u = helper(v)", "u = helper(v, 3.0)",
+    "u = helper(i, c=v[0])", "u = helper(b=2, a=w)", "u = np.ones(4, dtype=bool)", "u = math.pow(2.0, i) if i else 0.0",
     "u = np.sign(v); u[0] = 5", "u = v; v = w; w = u", "u = a[2]; u += 1", "if np.linalg.norm(v) > 1: v *= 0.5", "u = np.float64(i) ** 3", "u = v[1] ** 2",
 ]
 
 
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_statements(statement):
-    space = {"np": np}
-    exec(f"def f(a, v, w, p, q, h, log):\n    u = t = None\n    for i in range(12):\n        {statement}\n    return a, v, w, p, q, h, log, u, t\n", space)
+    space = {"np": np, "math": math}
+    exec(f"def helper(a, b=2.5, c=1):\n    return a * b + c\ndef f(a, v, w, p, q, h, log):\n    np.random.seed(3)\n    u = t = None\n    for i in range(12):\n        {statement}\n    return a, v, w, p, q, h, log, u, t\n", space)
     f = space["f"]
     if statement.startswith("u = ["):       # a list stays Python's
         check(f, *values(), hot=False)
         return
     check(f, *values())
+    drawn = np.random.random()
+    written(f)(*values())
+    assert np.random.random() == drawn
 
 
 def values():
@@ -229,3 +238,32 @@ def test_random_loops_with_arrays():
         assert loops.judge(source, (seed,)) is None, source
         done += frit.stats()["hot"] - before
     assert done > 300
+
+
+def test_defaults_that_change_are_seen():
+    space = {}
+    exec("def g(x, by=2.0):\n    return x * by\ndef f(n):\n    t = 0.0\n    for i in range(n):\n        t += g(i)\n    return t\n", space)
+    f, g = space["f"], space["g"]
+    assert runs(f, 30) == (870.0, 1)
+    g.__defaults__ = (3.0,)
+    assert runs(f, 30)[0] == 1305.0
+
+
+def test_normal_numbers_that_were_kept_are_put_back():
+    """A turn that ends with an error has drawn nothing, as far as the next one sees: Python draws again."""
+    def f(n):
+        out = []
+        for i in range(n):
+            out.append(np.random.randn())
+            if i == 20:
+                out.append(1 // (i - 20))
+        return out
+    for seed in range(4):
+        states = []
+        for call in (written(f), lambda n: runs(f, n)):
+            np.random.seed(seed)
+            np.random.randn(seed)
+            with pytest.raises(ZeroDivisionError):
+                call(30)
+            states.append((np.random.get_state()[2:], np.random.random(), np.random.randn()))
+        assert states[0] == states[1]

@@ -90,7 +90,7 @@ class Drawer:
                             "(A @ u)", "A.dot(v)", "np.dot(v, B)", "(u @ A.T)", f"({a}).copy()", f"np.array({a})", f"np.square({a} * 0.5)",
                             f"np.zeros(n)", f"np.ones_like({a})", f"np.zeros_like({a})", "A.T[j % n]", f"(({a}) * 1.0)", f"np.floor({a})")
         return self.one(f"({a} + {b})", f"({a} / {b})", f"({a} // {b})", f"({a} % {b})", f"{a}[:k]", f"{a}[1:]", f"np.sqrt({a})", f"{a} ** {self.one(2, 3, 0.5)}",
-                        f"({a} + A)", f"{a}[None]", f"({a}[:, None] * {b})", f"({a} & {b})", "z", f"({a} @ {b})", f"np.outer({a}, {b})[0]",
+                        f"({a} + A)", f"{a}[None]", f"({a}[:, None] * {b})[0]", f"({a} & {b})", "z", f"({a} @ {b})", f"np.outer({a}, {b})[0]",
                         f"np.array([{self.value(0)}, {self.value(0)}, {self.value(0)}])")
 
     def folded(self, depth):
@@ -110,6 +110,11 @@ class Drawer:
             "z[1:] = [x, 2]", "A = A + np.outer(u, v) * 0.01", "B = A @ B * 0.1", "G[j % n] = u", f"p += {self.one('q', 'p', '1', 'c', 'u')}", f"b[:] = {a} > 0",
             "M = M * 1", "A *= 0.5", "A += u", "A += u[:, None]", "u = A[0] ", "A = A.T", f"h *= {self.real(0)}", f"h += {self.row(0)}", "u = (u * 0.5)[:]",
             "z = np.array([[x, y], [1.0, c]])[0]", f"if {self.folded(1)} > {self.value(0)}: c += 1", "z = np.dot(np.array([[x, 0.0, 1.0], [0, y, 0], [1, 2, 3.0]]), z) * 0.1",
+            "x, y, s = z", "z = np.random.randn(3)", "u = np.random.rand(n)", "x = np.random.normal(0, 1.5)", "x = np.random.randn()", "y += np.random.standard_normal()",
+            "k, c = np.random.randint(0, n, size=2)", "u += np.random.normal(0.0, 0.1, n)", "z = np.random.uniform(-1, 1, size=3)", "z = np.random.randint(1, 5, 3)",
+            "A = A + np.random.randn(n, n) * 0.1", "x = math.hypot(x, y)", "x = math.sin(x) * math.pi", "u = np.zeros(n, dtype=float)", "z = np.array([1, c, 2], dtype=np.float64)",
+            "p = np.ones(n, dtype=int)", f"x = g({self.real(0)})", f"x = g({self.value(0)}, c={self.real(0)})", f"u = g({self.row(1)}, {self.real(0)})", "x = math.atan2(y, x)",
+            "x, y = z[:2]", "(x, y), c = (y, 1.5), c + 1", "u = np.random.random(n)", "x = math.pow(abs(x), 0.3)", "z = g(b=z, a=2.0)", "x = np.pi * y",
             f"M[i % n] = {self.one('p', 'q', 'u', 'c', 'b')}", "log.append(None)", "t = log.append(c)"))
 
     def truth(self, depth):
@@ -181,7 +186,7 @@ class Drawer:
         for _ in range(self.r.randint(1, 3)):
             self.loop(0)
         self.add("return {k: v for k, v in locals().items()}")
-        return f"def f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
+        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
 
 
 def draw(seed):
@@ -216,7 +221,7 @@ def outcome(call, arguments):
             result["shared"] = shared([*found.items(), *enumerate(found["log"]), *(("given " + k, x) for k, x in arguments.items())])
         except Exception as e:
             at = e.__traceback__
-            while at.tb_next and at.tb_frame.f_code.co_name != "f":
+            while at.tb_next and at.tb_frame.f_code.co_name not in ("f", "g"):
                 at = at.tb_next
             result = type(e), str(e), at.tb_lineno
     return result, {k: described(x) for k, x in arguments.items()}, [

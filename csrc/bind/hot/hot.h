@@ -75,7 +75,7 @@ struct fr_hot_view {
     X(FIT_I) X(ADD_F) X(SUB_F) X(MUL_F) X(DIV_F) X(NEG_F) X(ABS_F) X(SQRT_F) X(CALL_F) X(CALL2_F) X(ROUND_F32) X(I_TO_F) X(I_TO_F_EXACT) X(F_TO_I) \
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
-    X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(RANDINT) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
+    X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(NORMAL) X(RANDINT) X(DRAW) X(IS_DIM) X(CALL_MATH) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
     X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(OWN)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
@@ -98,8 +98,12 @@ struct fr_hot_ins {
         double (*call)(double);
         double (*call2)(double, double);
         struct fr_hot_map *map;
+        PyObject *function;
     };
 };
+
+/* What is drawn. */
+enum fr_hot_draw { FR_HOT_NO_DRAW, FR_HOT_RANDOMS, FR_HOT_UNIFORMS, FR_HOT_NORMALS, FR_HOT_RANDINTS };
 
 /* What MAP, FOLD and COPY do: an operation on elements of arrays, or on numbers. */
 struct fr_hot_map {
@@ -149,8 +153,8 @@ struct fr_hot_program {
     struct fr_hot_map  *maps;            /* all of them */
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
     /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
-     * user's functions, which are not held: they lead back here. */
-    struct { PyObject *name, *of, *value, *code; } guard[32];
+     * user's functions, which are not held, with what their parameters are by themselves: they lead back here. */
+    struct { PyObject *name, *of, *value, *code, *defaults; } guard[32];
     int                 n_guards;
     struct fr_hot_frame frame[FR_HOT_FRAMES];
     int                 n_frames;
@@ -201,6 +205,7 @@ struct fr_hot_run {
     struct fr_hot_view saved_view[FR_HOT_VARS];
     struct fr_few_generator random;         /* locked, if the program draws */
     char               random_saved[FR_FEW_GENERATOR_BYTES];
+    struct fr_few_normal normal_saved;
     struct fr_hot_pool pool;
     int                head;
     int32_t            left;                /* the instruction at which it was left */

@@ -189,6 +189,7 @@ array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, struct fr_
     const struct fr_hot_value *item = &r->item[of->items];
     bool                       rows = of->ndim > 0 && is_written_out(&item[0]);
     int                        n_columns = rows ? item[0].ndim : 1, dims = fr_hot_fresh(r, 2), reg;
+    bool                       is_given = d != FR_N_DTYPES;
 
     if (of->ndim == 0 || n_columns == 0)
         return false;
@@ -202,7 +203,7 @@ array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, struct fr_
                 if (!is_number(v))
                     return false;
                 if (pass == 0) {
-                    d = d == FR_N_DTYPES || (k + l == 0 && d == FR_N_DTYPES) ? (fr_dtype)v->dtype : fr_dtype_promote(d, (fr_dtype)v->dtype);
+                    d = d == FR_N_DTYPES ? (fr_dtype)v->dtype : is_given ? d : fr_dtype_promote(d, (fr_dtype)v->dtype);
                 } else {
                     struct fr_hot_ins *in;
 
@@ -347,9 +348,24 @@ bits_of(int number, fr_dtype d)
     return v.i;
 }
 
+fr_dtype
+fr_hot_dtype_of(PyObject *type)
+{
+    fr_dtype d;
+
+    if (type == (PyObject *)&PyFloat_Type)
+        return FR_F64;
+    if (type == (PyObject *)&PyLong_Type)
+        return FR_I64;
+    if (type == (PyObject *)&PyBool_Type)
+        return FR_BOOL;
+    d = fr_hot_number_dtype((PyTypeObject *)type);
+    return d;
+}
+
 /* An array for a shape that is a number or some. */
-static void
-filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype d, int number)
+void
+fr_hot_filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype d, int number)
 {
     const struct fr_hot_value *item = is_written_out(shape) ? &r->item[shape->items] : shape;
     int                        n = is_written_out(shape) ? shape->ndim : 1, first = fr_hot_fresh(r, FR_HOT_AXES);
@@ -445,7 +461,7 @@ fr_hot_transposed(struct reader *r, const struct fr_hot_value *v)
 }
 
 static void
-call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg)
+call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_dtype dtype)
 {
     struct fr_hot_value out;
     bool                done;
@@ -461,19 +477,23 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg)
         fr_hot_leave(r);
         return;
     }
+    if (dtype != FR_N_DTYPES && row->what != FILLED && row->what != ARRAY) {
+        fr_hot_leave(r);
+        return;
+    }
     switch (row->what) {
     case DOT: fr_hot_operate_product(r, &arg[0], &arg[1], true); break;
     case FOLD: fold(r, row->op, &arg[0]); break;
     case MEAN: mean(r, &arg[0]); break;
     case ARRAY:
-        if (arg[0].kind == FR_HOT_ARRAY) {
+        if (arg[0].kind == FR_HOT_ARRAY && dtype == FR_N_DTYPES) {
             copy(r, &arg[0]);
             break;
         }
-        done = is_written_out(&arg[0]) && array_of(r, &arg[0], FR_N_DTYPES, &out);
+        done = is_written_out(&arg[0]) && array_of(r, &arg[0], dtype, &out);
         push_or_leave(r, done, &out);
         break;
-    case FILLED: filled(r, &arg[0], FR_F64, row->number); break;
+    case FILLED: fr_hot_filled(r, &arg[0], dtype == FR_N_DTYPES ? FR_F64 : dtype, row->number); break;
     case LIKE: like(r, &arg[0], row->number); break;
     case COPY: copy(r, &arg[0]); break;
     case NORM: norm(r, &arg[0]); break;
@@ -500,10 +520,10 @@ ufunc_op(PyObject *f, int n)
 }
 
 bool
-fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n)
+fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype)
 {
     static PyObject *found[FR_LEN(rows)];
-    fr_op            op = ufunc_op(f, n);
+    fr_op            op = dtype == FR_N_DTYPES ? ufunc_op(f, n) : FR_N_OPS;
 
     if (op != FR_N_OPS) {
         for (int k = 0; k < n; k++)
@@ -520,7 +540,7 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
             PyErr_Clear();
         }
         if (found[k] == f && rows[k].n_args == n) {
-            call_row(r, &rows[k], arg);
+            call_row(r, &rows[k], arg, dtype);
             return true;
         }
     }
@@ -577,7 +597,7 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
         all[1] = *arg;
     for (size_t k = 0; name && k < FR_LEN(rows); k++)
         if (rows[k].is_method && rows[k].n_args == n + 1 && strcmp(rows[k].name, name) == 0) {
-            call_row(r, &rows[k], all);
+            call_row(r, &rows[k], all, FR_N_DTYPES);
             return;
         }
     fr_hot_leave(r);

@@ -539,3 +539,66 @@ fr_hot_run_object(struct fr_hot_run *run, const struct fr_hot_ins *in)
     }
     return give(run, array, in->a);
 }
+
+/* ---- draws, and calls of math */
+
+void
+fr_hot_draws_keep(struct fr_hot_run *run)
+{
+    memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
+    if (run->random.normal)
+        run->normal_saved = *run->random.normal;
+}
+
+void
+fr_hot_draws_undo(struct fr_hot_run *run)
+{
+    memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
+    if (run->random.normal)
+        *run->random.normal = run->normal_saved;
+}
+
+bool
+fr_hot_run_draw(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    const union fr_hot_cell *first = &run->reg[in->a], *second = &run->reg[in->b];
+    struct fr_hot_view      *v = &run->view[in->to];
+    bitgen_t                *draw = run->random.draw;
+    int64_t                  n = 1;
+
+    for (int k = 0; k < in->c; k++)
+        n *= v->dim[k];
+    if (in->n == FR_HOT_NORMALS && !run->random.normal)
+        return false;
+    if (in->n == FR_HOT_RANDINTS && (first->i < INT32_MIN || second->i > INT32_MAX || first->i >= second->i))
+        return false;
+    for (int64_t k = 0; k < n; k++)
+        switch (in->n) {
+        case FR_HOT_RANDOMS: ((double *)v->data)[k] = draw->next_double(draw->state); break;
+        case FR_HOT_UNIFORMS: ((double *)v->data)[k] = first->f + second->f * draw->next_double(draw->state); break;
+        case FR_HOT_NORMALS: ((double *)v->data)[k] = first->f + second->f * fr_few_draw_normal(run->random.normal); break;
+        default: ((int64_t *)v->data)[k] = first->i + fr_few_below(draw, second->i - first->i); break;
+        }
+    return true;
+}
+
+bool
+fr_hot_run_math(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    PyObject *arg[2] = {NULL, NULL}, *v = NULL;
+    bool      ok;
+
+    arg[0] = PyFloat_FromDouble(run->reg[in->a].f);
+    if (arg[0] && in->n == 2)
+        arg[1] = PyFloat_FromDouble(run->reg[in->b].f);
+    if (arg[in->n - 1])
+        v = PyObject_Vectorcall(in->function, arg, in->n, NULL);
+    ok = v && PyFloat_CheckExact(v);
+    if (ok)
+        run->reg[in->to].f = PyFloat_AS_DOUBLE(v);
+    PyErr_Clear();
+    Py_XDECREF(v);
+    Py_XDECREF(arg[0]);
+    Py_XDECREF(arg[1]);
+    return ok;
+}

@@ -41,6 +41,10 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
     if (of.kind == FR_HOT_OBJECT && PyModule_Check(of.object)) {
         value = PyDict_GetItemWithError(PyModule_GetDict(of.object), name);
         PyErr_Clear();
+        if (value && !as_method && PyFloat_CheckExact(value) && fr_hot_add_guard(r, name, of.object, value)) { /* math.pi */
+            fr_hot_load_constant(r, value);
+            return;
+        }
         if (value && fr_hot_may_hold(value) && fr_hot_add_guard(r, name, of.object, value)) {
             if (as_method)
                 fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NULL, .reg = -1});
@@ -225,76 +229,174 @@ is_random(PyObject *f, const char *name)
     return is;
 }
 
-/* What is drawn from numpy.random's generator. */
-enum draw { NO_DRAW, RANDOM, UNIFORM, RANDINT };
-
-static enum draw
-draw_of(PyObject *f)
+/* What a function of numpy.random's draws from its generator; shape: whether its arguments are a shape. */
+static enum fr_hot_draw
+draw_of(PyObject *f, bool *shape)
 {
-    if (!PyMethod_Check(f))
-        return NO_DRAW;
-    if (is_random(f, "rand") || is_random(f, "random") || is_random(f, "random_sample"))
-        return RANDOM;
-    return is_random(f, "uniform") ? UNIFORM : is_random(f, "randint") ? RANDINT : NO_DRAW;
+    static const struct { const char *name; enum fr_hot_draw what; bool shape; } all[] = {
+        {"rand", FR_HOT_RANDOMS, true}, {"random", FR_HOT_RANDOMS, false}, {"random_sample", FR_HOT_RANDOMS, false},
+        {"uniform", FR_HOT_UNIFORMS, false}, {"randn", FR_HOT_NORMALS, true}, {"standard_normal", FR_HOT_NORMALS, false},
+        {"normal", FR_HOT_NORMALS, false}, {"randint", FR_HOT_RANDINTS, false},
+    };
+
+    if (PyMethod_Check(f))
+        for (size_t k = 0; k < FR_LEN(all); k++)
+            if (is_random(f, all[k].name)) {
+                *shape = all[k].shape;
+                return all[k].what;
+            }
+    return FR_HOT_NO_DRAW;
 }
 
-static void
-draw_int(struct reader *r, const struct fr_hot_value *arg, int n)
+/* The bounds of randint, or low and high, or the mean and the deviation: the registers of the first, and of what it is
+ * multiplied by. False: these are not known. */
+static bool
+parameters(struct reader *r, enum fr_hot_draw what, const struct fr_hot_value *arg, int n, int reg[2])
 {
     struct fr_hot_value zero = fr_hot_whole(r, 0);
-    const struct fr_hot_value *from = n == 2 ? &arg[0] : &zero, *behind = &arg[n - 1];
-    int                 to = fr_hot_fresh(r, 1);
+    int                 checked;
 
-    if (n < 1 || n > 2 || !is_whole(from) || !is_whole(behind) || from->dtype != FR_I64 || behind->dtype != FR_I64) {
-        fr_hot_leave(r);
-        return;
+    if (what == FR_HOT_RANDINTS) {
+        const struct fr_hot_value *from = n == 2 ? &arg[0] : &zero, *behind = &arg[n - 1];
+
+        if (n < 1 || n > 2 || !is_whole(from) || !is_whole(behind) || from->dtype != FR_I64 || behind->dtype != FR_I64)
+            return false;
+        reg[0] = from->reg;
+        reg[1] = behind->reg;
+        return true;
     }
-    fr_hot_emit(r, FR_HOT_RANDINT, to, from->reg, behind->reg);
-    fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
-    r->p->has_random = true;
+    if (n != 0 && (n != 2 || what == FR_HOT_RANDOMS || !is_number(&arg[0]) || !is_number(&arg[1])))
+        return false;
+    reg[0] = n ? fr_hot_as_double(r, &arg[0]) : fr_hot_constant(r, FR_HOT_PYTHON, FR_F64, (union fr_hot_cell){.f = 0}).reg;
+    reg[1] = n ? fr_hot_as_double(r, &arg[1]) : fr_hot_constant(r, FR_HOT_PYTHON, FR_F64, (union fr_hot_cell){.f = 1}).reg;
+    if (n && what == FR_HOT_UNIFORMS) {
+        int span = fr_hot_fresh(r, 1);
+
+        fr_hot_emit(r, FR_HOT_SUB_F, span, reg[1], reg[0]);
+        reg[1] = span;
+    }
+    if (n)
+        fr_hot_emit(r, FR_HOT_SQRT_F, checked = fr_hot_fresh(r, 1), reg[1], 0); /* what is below zero is left to NumPy */
+    return true;
 }
 
+/* A number from numpy.random's generator, or an array of them, of a shape (NULL: a number). */
 static void
-draw(struct reader *r, enum draw what, const struct fr_hot_value *arg, int n)
+draw(struct reader *r, enum fr_hot_draw what, const struct fr_hot_value *arg, int n, const struct fr_hot_value *shape)
 {
-    int to = fr_hot_fresh(r, 1), low, high, span;
+    int to = fr_hot_fresh(r, 1), reg[2];
 
-    if (what == RANDINT) {
-        draw_int(r, arg, n);
-        return;
-    }
-    if (n != 0 && (what != UNIFORM || n != 2 || !is_number(&arg[0]) || !is_number(&arg[1]))) {
+    if (!parameters(r, what, arg, n, reg)) {
         fr_hot_leave(r);
         return;
     }
     r->p->has_random = true;
-    if (n == 0) {
-        fr_hot_emit(r, FR_HOT_RANDOM, to, 0, 0);
-        fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
+    if (shape) {
+        struct fr_hot_value array;
+        struct fr_hot_ins  *in;
+
+        fr_hot_filled(r, shape, what == FR_HOT_RANDINTS ? FR_I64 : FR_F64, 0);
+        if (r->ended)
+            return;
+        array = r->s.stack[r->s.n_stack - 1];
+        in = fr_hot_emit(r, FR_HOT_DRAW, array.reg, reg[0], reg[1]);
+        in->n = (uint8_t)what;
+        in->c = array.ndim;
         return;
     }
-    low = fr_hot_as_double(r, &arg[0]);
-    high = fr_hot_as_double(r, &arg[1]);
-    fr_hot_emit(r, FR_HOT_SUB_F, span = fr_hot_fresh(r, 1), high, low);
-    fr_hot_emit(r, FR_HOT_SQRT_F, to, span, 0); /* what is below zero is left to NumPy */
-    fr_hot_emit(r, FR_HOT_RANDOM, to, 0, 0);
-    fr_hot_emit(r, FR_HOT_MUL_F, to, span, to);
-    fr_hot_emit(r, FR_HOT_ADD_F, to, low, to);
+    if (what == FR_HOT_RANDINTS) {
+        fr_hot_emit(r, FR_HOT_RANDINT, to, reg[0], reg[1]);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+        return;
+    }
+    fr_hot_emit(r, what == FR_HOT_NORMALS ? FR_HOT_NORMAL : FR_HOT_RANDOM, to, 0, 0);
+    if (n) {
+        fr_hot_emit(r, FR_HOT_MUL_F, to, reg[1], to);
+        fr_hot_emit(r, FR_HOT_ADD_F, to, reg[0], to);
+    }
     fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
+}
+
+/* The same as it is called: which arguments are the shape. */
+static void
+call_draw(struct reader *r, enum fr_hot_draw what, bool shape, struct fr_hot_value *arg, int n, PyObject *names)
+{
+    int n_parameters = what == FR_HOT_RANDOMS || (what == FR_HOT_NORMALS && shape) ? 0 : 2;
+
+    if (names && (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "size") != 0 || shape)) {
+        fr_hot_leave(r);
+        return;
+    }
+    if (shape) {
+        for (int k = 0; k < n; k++)
+            fr_hot_push(r, arg[k]);
+        if (n)
+            fr_hot_build(r, FR_HOT_TUPLE, n);
+        if (n && !r->ended) {
+            struct fr_hot_value of = fr_hot_pop(r);
+
+            draw(r, what, NULL, 0, &of);
+        } else {
+            draw(r, what, NULL, 0, NULL);
+        }
+    } else if (names) {
+        draw(r, what, arg, n - 1, arg[n - 1].kind == FR_HOT_NONE ? NULL : &arg[n - 1]);
+    } else if (n > n_parameters) {
+        draw(r, what, arg, n - 1, &arg[n - 1]);
+    } else {
+        draw(r, what, arg, n, NULL);
+    }
 }
 
 /* Whether a function's code may be read where it is called: nothing but parameters by their places. */
 static bool
-is_simple(const struct reader *r, PyObject *f, PyCodeObject *code, int n)
+is_simple(const struct reader *r, PyObject *f, PyCodeObject *code)
 {
     int depth = 0;
 
     for (int k = r->s.frame; k > 0; k = r->p->frame[k].caller)
         if (r->p->frame[k].code == code || ++depth == 3)
             return false;
-    return PyFunction_GET_GLOBALS(f) == r->source->globals && code->co_flags & CO_OPTIMIZED && code->co_argcount == n &&
+    return PyFunction_GET_GLOBALS(f) == r->source->globals && code->co_flags & CO_OPTIMIZED && code->co_argcount <= MOST_ARGS &&
            code->co_kwonlyargcount == 0 && code != r->p->frame[0].code && code->co_nlocals == PyTuple_GET_SIZE(code->co_localsplusnames) &&
            !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
+}
+
+/* Puts arguments in the places of parameters, those by names too, and what parameters are by themselves; false: some is
+ * missing, or is there twice. */
+static bool
+place_arguments(struct reader *r, PyObject *f, PyCodeObject *code, struct fr_hot_value *arg, int n, PyObject *names)
+{
+    struct fr_hot_value given[MOST_ARGS];
+    PyObject           *defaults = PyFunction_GET_DEFAULTS(f);
+    int                 n_names = names ? (int)PyTuple_GET_SIZE(names) : 0, total = code->co_argcount, n_places = n - n_names;
+    int                 n_defaults = defaults && fr_hot_defaults_hold(r, code, defaults) ? (int)PyTuple_GET_SIZE(defaults) : 0;
+    bool                is_there[MOST_ARGS] = {false};
+
+    if (n_places > total)
+        return false;
+    memcpy(given, arg, (size_t)n * sizeof *arg);
+    for (int k = 0; k < n_places; k++)
+        is_there[k] = true;
+    for (int k = 0; k < n_names; k++) {
+        int i = code->co_posonlyargcount;
+
+        while (i < total && PyTuple_GET_ITEM(code->co_localsplusnames, i) != PyTuple_GET_ITEM(names, k)) /* (both are interned) */
+            i++;
+        if (i == total || is_there[i])
+            return false;
+        arg[i] = given[n_places + k];
+        is_there[i] = true;
+    }
+    for (int i = 0; i < total; i++) {
+        if (is_there[i])
+            continue;
+        if (i < total - n_defaults)
+            return false;
+        fr_hot_load_constant(r, PyTuple_GET_ITEM(defaults, i - total + n_defaults));
+        arg[i] = fr_hot_pop(r);
+    }
+    return !r->ended;
 }
 
 /* The number of the frame of a function that is called here; -1: there are too many of them. */
@@ -325,11 +427,12 @@ frame_for(struct reader *r, PyCodeObject *code, int32_t back)
 
 /* Goes on in the code of a function of the user's. */
 static void
-enter(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n, int32_t next)
+enter(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, PyObject *names, int32_t next)
 {
     PyCodeObject *code = (PyCodeObject *)fr_whose_written(PyFunction_GET_CODE(f));
-    int           frame = is_simple(r, f, code, n) ? frame_for(r, code, next) : -1, first;
+    int           frame = is_simple(r, f, code) && place_arguments(r, f, code, arg, n, names) ? frame_for(r, code, next) : -1, first;
 
+    n = code->co_argcount;
     if (frame < 0) {
         fr_hot_leave(r);
         return;
@@ -372,6 +475,45 @@ fr_hot_return(struct reader *r)
     fr_hot_go_to(r, f->back, false);
 }
 
+/* Whether the only named argument is a dtype that is known. */
+static bool
+takes_dtype(PyObject *names, const struct fr_hot_value *v, fr_dtype *dtype)
+{
+    if (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "dtype") != 0 || v->kind != FR_HOT_OBJECT)
+        return false;
+    *dtype = fr_hot_dtype_of(v->object);
+    return *dtype != FR_N_DTYPES;
+}
+
+/* Whether it is one of those functions of Python's math that give doubles; for others Python is asked. */
+static bool
+is_of_math(PyObject *f)
+{
+    static const char *const others[] = {"floor", "ceil", "trunc", "factorial", "comb", "perm", "gcd", "lcm", "isqrt", "isnan", "isinf", "isfinite",
+                                         "isclose", "fsum", "prod", "frexp", "modf", "dist", "sumprod"};
+    PyObject                *module = PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL;
+    const char              *name = module && PyModule_Check(module) ? PyModule_GetName(module) : NULL;
+
+    PyErr_Clear();
+    if (!name || strcmp(name, "math") != 0)
+        return false;
+    for (size_t k = 0; k < FR_LEN(others); k++)
+        if (strcmp(((PyCFunctionObject *)f)->m_ml->ml_name, others[k]) == 0)
+            return false;
+    return true;
+}
+
+static void
+call_math(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n)
+{
+    int                a = fr_hot_as_double(r, &arg[0]), b = fr_hot_as_double(r, &arg[n - 1]), to = fr_hot_fresh(r, 1);
+    struct fr_hot_ins *in = fr_hot_emit(r, FR_HOT_CALL_MATH, to, a, b);
+
+    in->n = (uint8_t)n;
+    in->function = f; /* (a guard holds it) */
+    fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
+}
+
 static bool
 are_arrays(const struct fr_hot_value *v, int n)
 {
@@ -386,10 +528,14 @@ fr_hot_call(struct reader *r, int n, int32_t next)
 {
     struct fr_hot_value    arg[MOST_ARGS], f, null;
     const struct function *row;
-    enum draw              what;
+    enum fr_hot_draw       what;
+    bool                   shape;
+    PyObject              *names = r->names;
+    fr_dtype               dtype = FR_N_DTYPES;
     int                    to;
 
-    if (r->ended || n < 0 || n > MOST_ARGS) {
+    r->names = NULL;
+    if (r->ended || n < 0 || n > MOST_ARGS || (names && PyTuple_GET_SIZE(names) > n)) {
         fr_hot_leave(r);
         return;
     }
@@ -411,7 +557,16 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         fr_hot_leave(r);
         return;
     }
-    if (f.object == (PyObject *)&PyRange_Type && n >= 1 && n <= 3) {
+    if (names && takes_dtype(names, &arg[n - 1], &dtype)) {
+        names = NULL;
+        n--;
+        if (!fr_hot_call_numpy(r, f.object, arg, n, dtype))
+            fr_hot_leave(r);
+        return;
+    }
+    if (names && !(PyFunction_Check(f.object) || PyMethod_Check(f.object))) {
+        fr_hot_leave(r);
+    } else if (f.object == (PyObject *)&PyRange_Type && n >= 1 && n <= 3) {
         call_range(r, arg, n);
     } else if (n == 1 && (f.object == (PyObject *)&PyFloat_Type || f.object == (PyObject *)&PyLong_Type || f.object == (PyObject *)&PyBool_Type ||
                            f.object == (PyObject *)&PyDoubleArrType_Type)) {
@@ -437,14 +592,16 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         fr_hot_walk(r, arg, n);
     } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
         choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);
-    } else if ((what = draw_of(f.object)) != NO_DRAW) {
-        draw(r, what, arg, n);
+    } else if ((what = draw_of(f.object, &shape)) != FR_HOT_NO_DRAW) {
+        call_draw(r, what, shape, arg, n, names);
     } else if (n == 1 && is_number(&arg[0]) && (row = function_of(f.object)) && takes(row, &arg[0])) {
         call_function(r, row, &arg[0]);
-    } else if (fr_hot_call_numpy(r, f.object, arg, n)) {
+    } else if (!names && fr_hot_call_numpy(r, f.object, arg, n, FR_N_DTYPES)) {
         return;
     } else if (PyFunction_Check(f.object)) {
-        enter(r, f.object, arg, n, next);
+        enter(r, f.object, arg, n, names, next);
+    } else if (!names && is_of_math(f.object) && n >= 1 && n <= 2 && is_number(&arg[0]) && is_number(&arg[n - 1])) {
+        call_math(r, f.object, arg, n);
     } else {
         fr_hot_leave(r);
     }

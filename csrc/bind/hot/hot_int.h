@@ -35,6 +35,7 @@ struct reader {
     int32_t                     todo;       /* blocks before it are done */
     bool                        failed;     /* memory is out, or there is too much of it */
     bool                        ended;      /* the block is */
+    PyObject                   *names;      /* of the last arguments of the call that follows; NULL: none has any */
 };
 
 static inline struct fr_hot_value
@@ -98,9 +99,13 @@ bool fr_hot_constant_of(const struct reader *r, const struct fr_hot_value *v, un
 
 /* ---- hot_vars.c */
 bool fr_hot_is_element(fr_dtype d);
+/* The dtype of NumPy's numbers of that type; FR_N_DTYPES: they are none of ours. */
+fr_dtype fr_hot_number_dtype(PyTypeObject *type);
 bool fr_hot_may_hold(PyObject *o);
 /* Notes that the global, or the attribute of a module, has to be this object. */
 bool fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value);
+/* Whether what a function's parameters are by themselves is guarded, too. */
+bool fr_hot_defaults_hold(const struct reader *r, PyCodeObject *code, PyObject *defaults);
 /* Pushes variable i; puts the value on top into it, or into one by its name; pushes a global. */
 void fr_hot_load(struct reader *r, int i);
 void fr_hot_store(struct reader *r, int i);
@@ -141,7 +146,11 @@ struct fr_hot_value fr_hot_transposed(struct reader *r, const struct fr_hot_valu
 /* window[...] = v; nothing is pushed. */
 void fr_hot_store_window(struct reader *r, const struct fr_hot_value *window, const struct fr_hot_value *v);
 /* A function of NumPy's; false: it is none that is known. */
-bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n);
+bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype);
+/* The dtype that a class of numbers stands for; FR_N_DTYPES: none. */
+fr_dtype fr_hot_dtype_of(PyObject *type);
+/* Pushes an array of a shape, of one number. */
+void fr_hot_filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype d, int number);
 /* A method of an array or a list, and the two for the stack; false: there is none. */
 bool fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name);
 void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n);

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { MOST_UNPACKED = 12 }; /* values of one tuple, or array */
+
 /* ---- operators */
 
 /* The type of a result of numbers, as NumPy and Python promote: Python's are weak. False: it is none of ours. */
@@ -511,6 +513,15 @@ fr_hot_unpack(struct reader *r, int n)
 {
     struct fr_hot_value v = fr_hot_pop(r);
 
+    if (!r->ended && v.kind == FR_HOT_ARRAY && n <= MOST_UNPACKED) {
+        fr_hot_emit(r, FR_HOT_IS_DIM, 0, v.reg, 0)->i = n;
+        for (int k = n; k-- > 0;) {
+            fr_hot_push(r, v);
+            fr_hot_push(r, fr_hot_whole(r, k));
+            fr_hot_load_item(r);
+        }
+        return;
+    }
     if (r->ended || !((v.kind == FR_HOT_TUPLE || v.kind == FR_HOT_DISPLAY || v.kind == FR_HOT_SHAPE) && v.ndim == n)) {
         fr_hot_leave(r);
         return;
@@ -533,7 +544,7 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
     struct fr_hot_value v;
     union fr_hot_cell   c = {.i = 0};
 
-    if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= FR_HOT_AXES && PyTuple_GET_SIZE(o) > 0) {
+    if (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) <= MOST_UNPACKED && PyTuple_GET_SIZE(o) > 0 && !PyUnicode_CheckExact(PyTuple_GET_ITEM(o, 0))) {
         for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(o); k++)
             fr_hot_load_constant(r, PyTuple_GET_ITEM(o, k));
         fr_hot_build(r, FR_HOT_TUPLE, (int)PyTuple_GET_SIZE(o));
@@ -548,7 +559,7 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
         return;
     }
 #endif
-    if (PyFrozenSet_CheckExact(o)) {
+    if (PyFrozenSet_CheckExact(o) || (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) > 0 && PyUnicode_CheckExact(PyTuple_GET_ITEM(o, 0)))) {
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
         return;
     }

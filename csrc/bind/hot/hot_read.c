@@ -237,6 +237,19 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 #endif
     case STORE_ATTR: fr_hot_store_attribute(r, name_at(r, arg)); break;
     case CALL: fr_hot_call(r, arg, next); break;
+#ifdef KW_NAMES
+    case KW_NAMES: r->names = PyTuple_GET_ITEM(frame_of(r)->code->co_consts, arg); break;
+#endif
+#ifdef CALL_KW
+    case CALL_KW:
+        v = fr_hot_pop(r);
+        r->names = v.kind == FR_HOT_OBJECT && PyTuple_CheckExact(v.object) ? v.object : NULL;
+        if (r->names)
+            fr_hot_call(r, arg, next);
+        else
+            fr_hot_leave(r);
+        break;
+#endif
     case GET_ITER: get_iterator(r); break;
     case CONTAINS_OP: fr_hot_contains(r, arg); break;
     case FOR_ITER:
@@ -305,6 +318,7 @@ read_block(struct reader *r, int k)
     r->n_items = 0;
     r->n_regs = TEMPORARY;
     r->ended = false;
+    r->names = NULL;
     fr_hot_gather(r);
     if (at == header) {
         struct fr_hot_program *p = r->p;
@@ -545,6 +559,7 @@ fr_hot_free(struct fr_hot_program *p)
         Py_XDECREF(p->guard[i].of);
         Py_XDECREF(p->guard[i].value);
         Py_XDECREF(p->guard[i].code);
+        Py_XDECREF(p->guard[i].defaults);
     }
     for (int i = 0; i < p->n_frames; i++) {
         Py_XDECREF(p->frame[i].code);

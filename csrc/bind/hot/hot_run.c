@@ -142,7 +142,7 @@ TURN:
     memcpy(run->saved, reg, n_saved);
     memcpy(run->saved + FR_HOT_STACK_REGS, reg + FR_HOT_STACK_REGS, FR_HOT_CELLS * sizeof *reg);
     if (FR_UNLIKELY(p->has_random))
-        memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
+        fr_hot_draws_keep(run);
     if (FR_UNLIKELY(p->has_views))
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
     if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
@@ -356,6 +356,15 @@ NEXT_ITEM: { /* of the iterator over n arrays at a: its index, or the jump where
 RANDOM:
     TO.f = run->random.draw->next_double(run->random.draw->state);
     NEXT_INS();
+NORMAL:
+    if (FR_UNLIKELY(!run->random.normal))
+        goto EXIT;
+    TO.f = fr_few_draw_normal(run->random.normal);
+    NEXT_INS();
+IS_DIM: /* of the first axis: else there are too many or too few values */
+    if (FR_UNLIKELY(view[in->a].dim[0] != in->i))
+        goto EXIT;
+    NEXT_INS();
 RANDINT:
     if (FR_UNLIKELY(A.i < INT32_MIN || B.i > INT32_MAX || A.i >= B.i))
         goto EXIT;
@@ -433,6 +442,8 @@ TRANSPOSE: { /* n axes */
     TRIED(PRODUCT, fr_hot_run_product(run, in))
     TRIED(APPEND, fr_hot_run_append(run, &log, in))
     TRIED(OWN, fr_hot_run_object(run, in))
+    TRIED(DRAW, fr_hot_run_draw(run, in))
+    TRIED(CALL_MATH, fr_hot_run_math(run, in))
 PUT: /* into element i of the array at a, which was made just now */
     fr_hot_run_put(run, in);
     NEXT_INS();
@@ -499,7 +510,7 @@ DOT:
 EXIT:
     fr_hot_log_undo(&log);
     if (p->has_random && run->n_turns >= 0)
-        memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
+        fr_hot_draws_undo(run);
     run->left = (int32_t)(in - ins);
     fr_hot_log_free(&log);
     fr_fpe_lower();

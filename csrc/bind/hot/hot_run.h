@@ -37,6 +37,13 @@ bool fr_hot_run_make(struct fr_hot_run *, const struct fr_hot_ins *);
 void fr_hot_run_put(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_product(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_append(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ins *);
+/* Fills the array at `to`, which was made just now, with numbers that are drawn. */
+bool fr_hot_run_draw(struct fr_hot_run *, const struct fr_hot_ins *);
+/* A function of Python's math, of n doubles. */
+bool fr_hot_run_math(struct fr_hot_run *, const struct fr_hot_ins *);
+/* The generator, at a turn; and as it was then. */
+void fr_hot_draws_keep(struct fr_hot_run *);
+void fr_hot_draws_undo(struct fr_hot_run *);
 /* A window that is about to be in two places becomes an array of its own: it is one object in both. */
 bool fr_hot_run_object(struct fr_hot_run *, const struct fr_hot_ins *);
 

@@ -7,8 +7,8 @@
 
 /* ---- variables and globals */
 
-static bool
-type_of_number(PyObject *o, struct fr_hot_value *v)
+fr_dtype
+fr_hot_number_dtype(PyTypeObject *type)
 {
     const struct {
         PyTypeObject *type;
@@ -17,6 +17,17 @@ type_of_number(PyObject *o, struct fr_hot_value *v)
                  {&PyFloatArrType_Type, FR_F32}, {&PyIntArrType_Type, FR_I32}, {&PyByteArrType_Type, FR_I8},
                  {&PyUByteArrType_Type, FR_U8}, {&PyShortArrType_Type, FR_I16}, {&PyUShortArrType_Type, FR_U16},
                  {&PyUIntArrType_Type, FR_U32}};
+
+    for (size_t k = 0; k < FR_LEN(types); k++)
+        if (type == types[k].type)
+            return types[k].dtype;
+    return FR_N_DTYPES;
+}
+
+static bool
+type_of_number(PyObject *o, struct fr_hot_value *v)
+{
+    fr_dtype d;
 
     if (PyFloat_CheckExact(o) || PyBool_Check(o)) {
         *v = number(FR_HOT_PYTHON, PyFloat_CheckExact(o) ? FR_F64 : FR_BOOL, 0);
@@ -29,12 +40,9 @@ type_of_number(PyObject *o, struct fr_hot_value *v)
         *v = number(FR_HOT_PYTHON, FR_I64, 0);
         return !over && (i != -1 || !PyErr_Occurred());
     }
-    for (size_t k = 0; k < FR_LEN(types); k++)
-        if (Py_IS_TYPE(o, types[k].type)) {
-            *v = number(FR_HOT_NUMPY, types[k].dtype, 0);
-            return true;
-        }
-    return false;
+    d = fr_hot_number_dtype(Py_TYPE(o));
+    *v = number(FR_HOT_NUMPY, d, 0);
+    return d != FR_N_DTYPES;
 }
 
 /* Whether elements of a dtype are read and written. */
@@ -134,7 +142,30 @@ fr_hot_guard_holds(const struct fr_hot_program *p, int k, PyObject *o)
 {
     if (p->guard[k].value)
         return o == p->guard[k].value;
-    return o && PyFunction_Check(o) && fr_whose_written(PyFunction_GET_CODE(o)) == p->guard[k].code;
+    return o && PyFunction_Check(o) && fr_whose_written(PyFunction_GET_CODE(o)) == p->guard[k].code &&
+           (!p->guard[k].defaults || p->guard[k].defaults == PyFunction_GET_DEFAULTS(o));
+}
+
+/* Numbers, None and strings lead to nothing. */
+static bool
+are_plain(PyObject *defaults)
+{
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(defaults); k++) {
+        PyObject *o = PyTuple_GET_ITEM(defaults, k);
+
+        if (o != Py_None && !PyBool_Check(o) && !PyLong_CheckExact(o) && !PyFloat_CheckExact(o) && !PyUnicode_CheckExact(o))
+            return false;
+    }
+    return true;
+}
+
+bool
+fr_hot_defaults_hold(const struct reader *r, PyCodeObject *code, PyObject *defaults)
+{
+    for (int k = 0; k < r->p->n_guards; k++)
+        if (r->p->guard[k].code == (PyObject *)code)
+            return r->p->guard[k].defaults == defaults;
+    return false;
 }
 
 bool
@@ -152,7 +183,9 @@ fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value
     p->guard[n].of = Py_XNewRef(of);
     if (PyFunction_Check(value))
         p->guard[n].code = Py_NewRef(fr_whose_written(PyFunction_GET_CODE(value)));
-    else
+    if (PyFunction_Check(value) && PyFunction_GET_DEFAULTS(value) && are_plain(PyFunction_GET_DEFAULTS(value)))
+        p->guard[n].defaults = Py_NewRef(PyFunction_GET_DEFAULTS(value));
+    if (!PyFunction_Check(value))
         p->guard[n].value = Py_NewRef(value);
     p->n_guards++;
     return true;

@@ -23,10 +23,19 @@ PyObject *fr_few_names(void);
 
 #include <numpy/random/bitgen.h>
 
+/* How RandomState draws normal numbers: two at a time, of which it keeps one. */
+struct fr_few_normal {
+    bitgen_t *draw;
+    int       has_kept;
+    double    kept;
+};
+double    fr_few_draw_normal(struct fr_few_normal *);
+
 enum { FR_FEW_GENERATOR_BYTES = 2560 };
 struct fr_few_generator {
-    bitgen_t *draw;
-    size_t    n_bytes; /* of its state */
+    bitgen_t             *draw;
+    size_t                n_bytes; /* of its state */
+    struct fr_few_normal *normal;  /* NULL: it is not known where that is */
 };
 /* Takes its lock, until fr_few_generator_end(); false: it is of another kind than NumPy's first, or an exception is set. */
 bool      fr_few_generator_begin(struct fr_few_generator *);

@@ -69,15 +69,101 @@ end(void)
     return done != NULL;
 }
 
+/* ---- normal numbers */
+
+/* Marsaglia and Bray, A convenient method for generating normal variables, SIAM Review 6 (1964), as RandomState has it. */
+double
+fr_few_draw_normal(struct fr_few_normal *g)
+{
+    double x, y, square, by;
+
+    if (g->has_kept) {
+        x = g->kept;
+        g->has_kept = 0;
+        g->kept = 0;
+        return x;
+    }
+    do {
+        x = 2.0 * g->draw->next_double(g->draw->state) - 1.0;
+        y = 2.0 * g->draw->next_double(g->draw->state) - 1.0;
+        square = x * x + y * y;
+    } while (square >= 1.0 || square == 0.0);
+    by = sqrt(-2.0 * log(square) / square);
+    g->kept = by * x;
+    g->has_kept = 1;
+    return by * y;
+}
+
+static double
+double_of(PyObject *o)
+{
+    double v = o ? PyFloat_AsDouble(o) : NAN;
+
+    Py_XDECREF(o);
+    PyErr_Clear();
+    return v;
+}
+
+/* Where in a RandomState that is, after it has drawn one number and kept another; 0: nowhere. */
+static size_t
+place_in(PyObject *state, double kept)
+{
+    size_t found = 0, n = 0, size = (size_t)Py_TYPE(state)->tp_basicsize;
+
+    for (size_t k = sizeof(PyObject); k + sizeof(struct fr_few_normal) <= size; k += sizeof(void *)) {
+        const struct fr_few_normal *g = (struct fr_few_normal *)((char *)state + k);
+
+        if ((uintptr_t)g->draw - (uintptr_t)state < size && g->has_kept == 1 && g->kept == kept) {
+            found = k;
+            n++;
+        }
+    }
+    return n == 1 ? found : 0;
+}
+
+/* The same of RandomStates as NumPy has them: that one is looked into for once, and has to give what ours gives. */
+static size_t
+place_of_normal(void)
+{
+    PyObject *type = (PyObject *)Py_TYPE(generator.state), *one = PyObject_CallFunction(type, "i", 5);
+    PyObject *two = one ? PyObject_CallFunction(type, "i", 5) : NULL, *state = NULL, *name = NULL;
+    size_t    at = 0;
+
+    if (two && double_of(PyObject_CallMethod(one, "standard_normal", NULL)) == double_of(PyObject_CallMethod(two, "standard_normal", NULL)) &&
+        (name = PyUnicode_FromString("gauss")) && (state = PyObject_CallMethod(one, "get_state", "O", Py_False)) && PyDict_Check(state)) {
+        PyObject             *kept = PyDict_GetItemWithError(state, name);
+        struct fr_few_normal *g;
+
+        at = kept ? place_in(one, double_of(Py_NewRef(kept))) : 0;
+        g = (struct fr_few_normal *)((char *)one + at);
+        for (int k = 0; at && k < 40; k++)
+            if (fr_few_draw_normal(g) != double_of(PyObject_CallMethod(two, "standard_normal", NULL)))
+                at = 0;
+    }
+    PyErr_Clear();
+    Py_XDECREF(one);
+    Py_XDECREF(two);
+    Py_XDECREF(state);
+    Py_XDECREF(name);
+    return at;
+}
+
 bool
 fr_few_generator_begin(struct fr_few_generator *g)
 {
-    bool is;
+    static size_t normal_at;
+    static bool   is_looked_for;
+    bool          is;
 
     if (!(g->draw = begin()))
         return false;
     is = strcmp(Py_TYPE(generator.bits)->tp_name, "numpy.random._mt19937.MT19937") == 0;
     g->n_bytes = 624 * sizeof(uint32_t) + sizeof(int); /* the key, and the place in it */
+    if (is && !is_looked_for) {
+        is_looked_for = true;
+        normal_at = place_of_normal();
+    }
+    g->normal = is && normal_at ? (struct fr_few_normal *)((char *)generator.state + normal_at) : NULL;
     if (is)
         return true;
     end();
