@@ -99,11 +99,13 @@ class Process:
 
     def __init__(self, name, library, a, folder, perf=None):
         self.library, self.out, n = library, os.path.join(folder, f"{library}.npz"), str(a.threads)
+        home = os.path.join(folder, library)        # (programs write files)
+        os.mkdir(home)
         self.errors = open(os.path.join(folder, f"{library}.errors"), "w+", encoding="utf8")
         self.process = subprocess.Popen(
             (perf or []) + [sys.executable, "-m", "benchmarks.public", "--one", name, "--library", library, "--at", a.at,
                             "--out", self.out, "--clock", a.clock],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=folder,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True, cwd=home,
             env={**os.environ, "FRIT_CACHE_DIR": os.path.join(folder, "cache"), "OMP_NUM_THREADS": n, "FRIT_NUM_THREADS": n,
                  "OPENBLAS_NUM_THREADS": n, "PYTHONHASHSEED": "0", "NUMBA_DISABLE_JIT": "1",
                  "PYTHONPATH": os.pathsep.join([ROOT, os.environ.get("PYTHONPATH", "")])})
