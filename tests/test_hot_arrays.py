@@ -267,3 +267,88 @@ def test_normal_numbers_that_were_kept_are_put_back():
                 call(30)
             states.append((np.random.get_state()[2:], np.random.random(), np.random.randn()))
         assert states[0] == states[1]
+
+
+class Walker:
+    def __init__(self, n):
+        self.x, self.steps, self.far, self.path = np.zeros(2), 0, 0.0, []
+        self.pull = 0.1
+
+    def force(self, x, by=1.0):
+        return -self.pull * by * x
+
+    def note(self, x):
+        self.steps += 1
+        d = np.linalg.norm(x)
+        if d > self.far:
+            self.far = d
+        return d
+
+    def move(self, dx):
+        self.x = self.x + self.force(self.x, by=2.0) + dx
+        return self.note(self.x)
+
+    def run(self, n):
+        for _ in range(n):
+            d = self.move(np.random.normal(0, 1, size=2))
+            self.path.append(d)
+        return self.steps
+
+
+class Strong(Walker):
+    def force(self, x, by=1.0):
+        return -x
+
+
+def described_walker(w):
+    return [loops.described(v) for v in (w.x, w.steps, w.far, w.path, w.pull)]
+
+
+def test_methods_are_part_of_it():
+    for kind in (Walker, Strong, Walker):
+        both = []
+        for call in (written(Walker.run), lambda *args: runs(Walker.run, *args)[0]):
+            np.random.seed(2)
+            w = kind(3)
+            assert call(w, 40) == 40
+            both.append(described_walker(w))
+        assert both[0] == both[1]
+    assert runs(Walker.run, Walker(3), 40)[1] == 1
+
+
+def test_methods_that_are_exchanged_are_called():
+    w = Walker(3)
+    assert runs(Walker.run, w, 40)[1]
+    w.move = lambda dx: 7
+    assert runs(Walker.run, w, 40)[0] == 40 and w.path[-1] == 7
+    before, Walker.force = Walker.force, lambda self, x, by=1.0: x * 0
+    try:
+        np.random.seed(2)
+        w = Walker(3)
+        runs(Walker.run, w, 3)
+        np.random.seed(2)
+        assert w.x.tobytes() == (np.zeros(2) + np.random.normal(0, 1, size=2) + np.random.normal(0, 1, size=2)
+                                 + np.random.normal(0, 1, size=2)).tobytes()
+    finally:
+        Walker.force = before
+
+
+class Counts:
+    @property
+    def rate(self):
+        self.asked = getattr(self, "asked", 0) + 1
+        return 0.5
+
+    def step(self):
+        return self.rate
+
+    def run(self, n):
+        t = 0.0
+        for _ in range(n):
+            t += self.step()
+        return t
+
+
+def test_properties_in_methods_are_asked():
+    c = Counts()
+    assert runs(Counts.run, c, 30)[0] == 15.0 and c.asked == 30

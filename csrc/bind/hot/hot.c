@@ -288,7 +288,10 @@ guards_hold(const struct loop *l)
 
     for (int k = 0; k < p->n_guards; k++) {
         PyObject *of = p->guard[k].of, *name = p->guard[k].name;
-        PyObject *o = of ? PyDict_GetItemWithError(PyModule_GetDict(of), name) : fr_hot_global(&l->source, name);
+        int       owner = p->guard[k].owner;
+        PyObject *o = of      ? PyDict_GetItemWithError(PyModule_GetDict(of), name)
+                      : owner ? fr_hot_method(fr_hot_local(&l->source, p->name[owner - 1]), name)
+                              : fr_hot_global(&l->source, name);
 
         if (!fr_hot_guard_holds(p, k, o)) {
             PyErr_Clear();
@@ -497,8 +500,11 @@ run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot
 {
     PyObject       *locals = PyFrame_GetLocals(frame), *held = locals ? PyList_New(0) : NULL;
     bool            ok = held != NULL, was_there = l->program != NULL;
-    int             head = ok ? find_head(l, locals, run, held) : -1;
+    int             head;
     enum fr_hot_end end;
+
+    l->source.locals = locals;
+    head = ok ? find_head(l, locals, run, held) : -1;
 
     if (ok && head < 0 && was_there && !PyErr_Occurred() && l->n_anew < ANEW) { /* globals are others */
         fr_hot_free(l->program);

@@ -154,7 +154,7 @@ struct fr_hot_program {
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
     /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
      * user's functions, which are not held, with what their parameters are by themselves: they lead back here. */
-    struct { PyObject *name, *of, *value, *code, *defaults; } guard[32];
+    struct { PyObject *name, *of, *value, *code, *defaults; int owner; /* + 1: it is a method of what that variable has */ } guard[32];
     int                 n_guards;
     struct fr_hot_frame frame[FR_HOT_FRAMES];
     int                 n_frames;
@@ -166,7 +166,7 @@ struct fr_hot_source {
     int32_t       header, last;      /* offsets of the instruction to which it turns, and of the jump */
     bool          is_for;
     struct fr_hot_value iterator;     /* of a for loop, as it runs now */
-    PyObject     *globals, *builtins; /* of the frame that is about to run; borrowed */
+    PyObject *globals, *builtins, *locals; /* of the frame that is about to run; borrowed */
 };
 
 /* The type of a variable's value (NULL: it has none). */
@@ -175,6 +175,10 @@ void                   fr_hot_type(PyObject *, struct fr_hot_value *);
 PyObject              *fr_hot_global(const struct fr_hot_source *, PyObject *name);
 /* Whether guard k is met by an object (NULL: there is none). */
 bool                   fr_hot_guard_holds(const struct fr_hot_program *, int k, PyObject *);
+/* The function of the user's that is that method of an object: borrowed; NULL: it has none, or nobody knows what is asked for it. */
+PyObject              *fr_hot_method(PyObject *o, PyObject *name);
+/* What a local variable has: borrowed; NULL: nothing. */
+PyObject              *fr_hot_local(const struct fr_hot_source *, PyObject *name);
 /* A program for the code, without instructions; NULL: not enough memory (no exception). */
 struct fr_hot_program *fr_hot_new(const struct fr_hot_source *);
 void                   fr_hot_free(struct fr_hot_program *);

@@ -16,6 +16,8 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 
     if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
         return;
+    if (as_method && of.kind == FR_HOT_OWNER && fr_hot_load_owned_method(r, &of, name))
+        return;
     if (as_method && (of.kind == FR_HOT_ARRAY || of.kind == FR_HOT_LIST) && fr_hot_load_method(r, &of, name))
         return;
     if (of.kind == FR_HOT_ARRAY && !as_method) {
@@ -439,7 +441,7 @@ enter(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, PyObject *
     }
     first = r->p->frame[frame].first;
     for (int k = 0; k < n; k++) {
-        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_NONE) {
+        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_NONE && arg[k].kind != FR_HOT_OWNER) {
             fr_hot_leave(r);
             return;
         }
@@ -551,6 +553,12 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     }
     if (!r->ended && null.kind == FR_HOT_OBJECT && (f.kind == FR_HOT_ARRAY || f.kind == FR_HOT_LIST)) {
         fr_hot_call_method(r, null.object, &f, arg, n);
+        return;
+    }
+    if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < MOST_ARGS) {
+        memmove(arg + 1, arg, (size_t)n * sizeof *arg);
+        arg[0] = f;
+        enter(r, null.object, arg, n + 1, names, next);
         return;
     }
     if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {

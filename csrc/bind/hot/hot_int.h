@@ -113,6 +113,8 @@ void fr_hot_store_name(struct reader *r, PyObject *name);
 void fr_hot_load_global(struct reader *r, PyObject *name);
 /* Attributes that are variables: pushes one (false: it is none); pops the object and the value. */
 bool fr_hot_load_owned(struct reader *r, const struct fr_hot_value *owner, PyObject *name);
+/* A method of the object that a variable has, and that object, for the stack; false: there is none that is known. */
+bool fr_hot_load_owned_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name);
 void fr_hot_store_attribute(struct reader *r, PyObject *name);
 
 /* ---- hot_operate.c */

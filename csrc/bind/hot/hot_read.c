@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "bind/accelerate/crossing.h"
 
 /* ---- instructions */
 
@@ -473,27 +474,54 @@ note_variables(struct fr_hot_program *p, const struct fr_hot_source *source, con
     }
 }
 
+/* Code in which attributes are looked for; root: the variable that has what its first parameter is; -1: it is the loop's. */
+struct code_part {
+    PyCodeObject  *code;
+    const uint8_t *bytes;
+    int32_t        n_units, from, to;
+    int            root;
+};
+
+static void note_method(struct fr_hot_program *, const struct fr_hot_source *, int of, PyObject *name, int n_locals, int depth);
+
 /* The attributes of what is in a variable that the loop does not assign are variables, too; none that others may be. */
 static void
-note_attributes(struct fr_hot_program *p, const struct fr_hot_source *source, const uint8_t *code, int32_t n_units)
+note_attributes_of(struct fr_hot_program *p, const struct fr_hot_source *source, const struct code_part *c, int n_locals, int depth)
 {
     struct fr_asm_instruction in;
-    int                       owner = -1, n_locals = p->n_vars;
+    int                       owner = -1;
 
-    for (int32_t unit = source->header / 2; fr_asm_next(fr_bytecode_opcodes, code, n_units, &unit, &in) && in.at <= source->last;) {
+    for (int32_t unit = c->from / 2; fr_asm_next(fr_bytecode_opcodes, c->bytes, c->n_units, &unit, &in) && in.at <= c->to;) {
         PyObject *name = NULL;
+        bool      as_method = false;
         int       k, of = owner;
 
-        if (in.op == STORE_ATTR)
-            name = PyTuple_GET_ITEM(source->code->co_names, in.arg);
-        else if (in.op == LOAD_ATTR)
-            name = PyTuple_GET_ITEM(source->code->co_names, PY_VERSION_HEX < 0x030c0000 ? in.arg : in.arg >> 1);
+        if (in.op == STORE_ATTR) {
+            name = PyTuple_GET_ITEM(c->code->co_names, in.arg);
+        } else if (in.op == LOAD_ATTR) {
+            name = PyTuple_GET_ITEM(c->code->co_names, PY_VERSION_HEX < 0x030c0000 ? in.arg : in.arg >> 1);
+            as_method = PY_VERSION_HEX >= 0x030c0000 && in.arg & 1;
+        }
+#ifdef LOAD_METHOD
+#if LOAD_METHOD < 256
+        if (in.op == LOAD_METHOD) {
+            name = PyTuple_GET_ITEM(c->code->co_names, in.arg);
+            as_method = true;
+        }
+#endif
+#endif
         if (in.op == COPY && in.arg == 1) /* of an attribute that is changed in place */
             continue;
         owner = in.op == LOAD_FAST ? in.arg : -1;
 #ifdef LOAD_FAST_LOAD_FAST
         owner = in.op == LOAD_FAST_LOAD_FAST || in.op == STORE_FAST_LOAD_FAST ? in.arg & 15 : owner;
 #endif
+        if (c->root >= 0) /* a method's: its first parameter is what the loop's variable has */
+            owner = owner == 0 ? c->root : -1;
+        if (as_method && of >= 0 && !p->is_set[of] && depth < 3)
+            note_method(p, source, of, name, n_locals, depth + 1);
+        if (as_method)
+            continue;
         if (!name || p->n_vars == FR_HOT_VARS)
             continue;
         for (k = n_locals; k < p->n_vars && !(p->name[k] == name && (in.op == STORE_ATTR || p->owner[k] == of + 1)); k++)
@@ -509,6 +537,33 @@ note_attributes(struct fr_hot_program *p, const struct fr_hot_source *source, co
             p->owner[p->n_vars++] = (uint8_t)(of + 1);
         }
     }
+}
+
+/* Those of a method that the loop calls. */
+static void
+note_method(struct fr_hot_program *p, const struct fr_hot_source *source, int of, PyObject *name, int n_locals, int depth)
+{
+    PyObject        *f = fr_hot_method(fr_hot_local(source, p->name[of]), name), *bytes;
+    struct code_part c = {.root = of, .to = INT32_MAX};
+
+    if (!f)
+        return;
+    c.code = (PyCodeObject *)fr_whose_written(PyFunction_GET_CODE(f));
+    if (c.code->co_argcount < 1 || !(bytes = PyCode_GetCode(c.code)))
+        return;
+    c.bytes = (const uint8_t *)PyBytes_AS_STRING(bytes);
+    c.n_units = (int32_t)(PyBytes_GET_SIZE(bytes) / 2);
+    note_attributes_of(p, source, &c, n_locals, depth);
+    Py_DECREF(bytes);
+}
+
+static void
+note_attributes(struct fr_hot_program *p, const struct fr_hot_source *source, const uint8_t *code, int32_t n_units)
+{
+    const struct code_part c = {source->code, code, n_units, source->header, source->last, -1};
+    int                    n_locals = p->n_vars;
+
+    note_attributes_of(p, source, &c, n_locals, 0);
     for (int k = n_locals; k < p->n_vars; k++) /* two variables may have the same object */
         for (int l = n_locals; l < p->n_vars; l++)
             if (l != k && p->name[l] == p->name[k] && p->is_set[k])

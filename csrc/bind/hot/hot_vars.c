@@ -78,6 +78,10 @@ fr_hot_load(struct reader *r, int i)
 {
     struct fr_hot_value v = r->s.var[i];
 
+    if (v.kind == FR_HOT_OWNER) {
+        fr_hot_push(r, v);
+        return;
+    }
     if (v.kind == FR_HOT_OPAQUE && !r->p->is_set[i]) {
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OWNER, .dtype = (uint8_t)i, .reg = -1});
         return;
@@ -168,26 +172,52 @@ fr_hot_defaults_hold(const struct reader *r, PyCodeObject *code, PyObject *defau
     return false;
 }
 
-bool
-fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value)
+/* Adds one, of a name in a module, of an owner (+ 1), or a global. */
+static bool
+add_guard(struct reader *r, PyObject *name, PyObject *of, int owner, PyObject *value)
 {
     struct fr_hot_program *p = r->p;
     int                    n = p->n_guards;
 
     for (int k = 0; k < n; k++)
-        if (p->guard[k].name == name && p->guard[k].of == of)
+        if (p->guard[k].name == name && p->guard[k].of == of && p->guard[k].owner == owner)
             return fr_hot_guard_holds(p, k, value);
     if (n == (int)FR_LEN(p->guard))
         return false;
     p->guard[n].name = Py_NewRef(name);
     p->guard[n].of = Py_XNewRef(of);
-    if (PyFunction_Check(value))
+    p->guard[n].owner = owner;
+    if (PyFunction_Check(value)) {
+        PyObject *defaults = PyFunction_GET_DEFAULTS(value);
+
         p->guard[n].code = Py_NewRef(fr_whose_written(PyFunction_GET_CODE(value)));
-    if (PyFunction_Check(value) && PyFunction_GET_DEFAULTS(value) && are_plain(PyFunction_GET_DEFAULTS(value)))
-        p->guard[n].defaults = Py_NewRef(PyFunction_GET_DEFAULTS(value));
-    if (!PyFunction_Check(value))
+        if (defaults && are_plain(defaults))
+            p->guard[n].defaults = Py_NewRef(defaults);
+    } else {
         p->guard[n].value = Py_NewRef(value);
+    }
     p->n_guards++;
+    return true;
+}
+
+bool
+fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value)
+{
+    return add_guard(r, name, of, 0, value);
+}
+
+bool
+fr_hot_load_owned_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name)
+{
+    PyObject *f = fr_hot_method(fr_hot_local(r->source, r->p->name[owner->dtype]), name);
+
+    for (int i = 0; i < r->p->n_vars; i++) /* (it may be assigned in the loop) */
+        if (r->p->owner[i] && r->p->is_set[i] && r->p->name[i] == name)
+            return false;
+    if (!f || !add_guard(r, name, NULL, owner->dtype + 1, f))
+        return false;
+    fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = f, .reg = -1});
+    fr_hot_push(r, *owner);
     return true;
 }
 
@@ -201,6 +231,31 @@ fr_hot_global(const struct fr_hot_source *source, PyObject *name)
         v = PyDict_GetItemWithError(source->builtins, name);
     PyErr_Clear();
     return v;
+}
+
+PyObject *
+fr_hot_local(const struct fr_hot_source *source, PyObject *name)
+{
+    PyObject *v = PyObject_GetItem(source->locals, name);
+
+    PyErr_Clear();
+    Py_XDECREF(v); /* (the frame has it) */
+    return v;
+}
+
+PyObject *
+fr_hot_method(PyObject *o, PyObject *name)
+{
+    PyObject *found = o ? _PyType_Lookup(Py_TYPE(o), name) : NULL, *bound;
+    bool      is;
+
+    if (!found || !PyFunction_Check(found) || Py_TYPE(o)->tp_getattro != PyObject_GenericGetAttr)
+        return NULL;
+    bound = PyObject_GenericGetAttr(o, name); /* (the object's own attribute comes first) */
+    is = bound && PyMethod_Check(bound) && PyMethod_GET_FUNCTION(bound) == found;
+    PyErr_Clear();
+    Py_XDECREF(bound);
+    return is ? found : NULL;
 }
 
 static bool
