@@ -92,7 +92,12 @@ STATEMENTS = [
     "u = np.random.normal(0, 1, size=(2, 2))", "u, t = np.random.randint(0, 9, size=2)", "u = np.random.uniform(-1, 1, 4)", "u = np.random.randint(5, size=3)",
     "u = math.hypot(v[0], 2) + math.pi * np.e", "u = np.zeros(3, dtype=int)", "u = np.array([1, i], dtype=np.float32)", "u = helper(v)", "u = helper(v, 3.0)",
     "u = helper(i, c=v[0])", "u = helper(b=2, a=w)", "u = np.ones(4, dtype=bool)", "u = math.pow(2.0, i) if i else 0.0",
-    "u = np.sign(v); u[0] = 5", "u = v; v = w; w = u", "u = a[2]; u += 1", "if np.linalg.norm(v) > 1: v *= 0.5", "u = np.float64(i) ** 3", "u = v[1] ** 2",
+    "u = np.vstack((v, w))", "u = np.vstack([a, a]) @ v", "u = np.hstack((v, w)).sum()", "u = np.concatenate([v, w])", "u = np.eye(3) * 2", "u = np.arange(4) * v",
+    "u = np.arange(i, 9)", "u = np.linspace(0, 1, 5) * 2", "u = np.cross(v[:3], w[:3]) + 1", "u = np.linalg.inv(a) @ v", "u = np.linalg.solve(a, v)",
+    "u = np.linalg.det(a) * 2", "u = np.diff(v)", "u = np.roll(v, 1) - v", "u = np.sort(v)", "u = np.argsort(v)", "u = np.median(v)", "u = np.trace(a) + 1",
+    "u = 1 if np.allclose(v, w) else 2", "u = np.array([v, w])", "u = np.array([a[:, i % 4]]).T", "u = np.array([v, w, v * 2]) @ w", "u = np.clip(v, -0.5, 0.5)",
+    "u = v.clip(-1, i)", "u = np.clip(v[0], 0, 1)", "u = np.random.randint(low=0, high=7)", "u = np.random.uniform(low=0.5, high=1.5, size=3)",
+    "u = np.random.normal(loc=1.0, scale=0.1)", "u = np.sign(v); u[0] = 5", "u = v; v = w; w = u", "u = a[2]; u += 1", "if np.linalg.norm(v) > 1: v *= 0.5", "u = np.float64(i) ** 3", "u = v[1] ** 2",
 ]
 
 

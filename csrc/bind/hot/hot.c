@@ -252,34 +252,6 @@ loop_reduce(PyObject *self, PyObject *unused)
 
 /* ---- what is read and written */
 
-static void
-read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell, struct fr_hot_view *view)
-{
-    if (type->kind == FR_HOT_ARRAY) {
-        fr_hot_read_view(o, view);
-    } else if (type->kind == FR_HOT_LIST) {
-        *view = (struct fr_hot_view){.array = o};
-    } else if (type->kind == FR_HOT_PYTHON) {
-        if (type->dtype == FR_F64)
-            cell->f = PyFloat_AS_DOUBLE(o);
-        else
-            cell->i = PyLong_AsLongLong(o);
-    } else if (type->kind == FR_HOT_NUMPY) {
-        switch (type->dtype) {
-        case FR_F64: cell->f = PyArrayScalar_VAL(o, Double); break;
-        case FR_F32: cell->f = PyArrayScalar_VAL(o, Float); break;
-        case FR_I64: cell->i = PyArrayScalar_VAL(o, Long); break;
-        case FR_I32: cell->i = PyArrayScalar_VAL(o, Int); break;
-        case FR_I16: cell->i = PyArrayScalar_VAL(o, Short); break;
-        case FR_I8: cell->i = PyArrayScalar_VAL(o, Byte); break;
-        case FR_U32: cell->i = PyArrayScalar_VAL(o, UInt); break;
-        case FR_U16: cell->i = PyArrayScalar_VAL(o, UShort); break;
-        case FR_U8: cell->i = PyArrayScalar_VAL(o, UByte); break;
-        default: cell->i = PyArrayScalar_VAL(o, Bool); break;
-        }
-    }
-}
-
 /* Whether globals and functions are what the program takes them for. */
 static bool
 guards_hold(const struct loop *l)
@@ -356,7 +328,7 @@ read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *type
             Py_XDECREF(o);
             return false;
         }
-        read_value(o, &types[i], &run->reg[i], &run->view[i]);
+        fr_hot_read_value(o, &types[i], &run->reg[i], &run->view[i]);
         if (o && (types[i].kind == FR_HOT_ARRAY || types[i].kind == FR_HOT_LIST) && PyList_Append(held, o) < 0) {
             Py_DECREF(o);
             return false;

@@ -76,7 +76,7 @@ struct fr_hot_view {
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
     X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(NORMAL) X(RANDINT) X(DRAW) X(IS_DIM) X(CALL_MATH) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
-    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(OWN)                                                \
+    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(OWN) X(FEW)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)
@@ -99,7 +99,18 @@ struct fr_hot_ins {
         double (*call2)(double, double);
         struct fr_hot_map *map;
         PyObject *function;
+        struct fr_hot_few *few;
     };
+};
+
+enum { FR_HOT_FEW_ARGS = 4, FR_HOT_FEW_ITEMS = 8 };
+
+/* What FEW does: one of few.h's functions, of values as objects. Of a tuple among them, `items` of `item` are its values. */
+struct fr_hot_few {
+    struct fr_hot_few  *next;
+    fr_few              call;
+    int                 n;
+    struct fr_hot_value arg[FR_HOT_FEW_ARGS], item[FR_HOT_FEW_ITEMS], to; /* to: what the result has to be */
 };
 
 /* What is drawn. */
@@ -151,6 +162,7 @@ struct fr_hot_program {
     bool                makes;           /* arrays are made */
     bool                appends;         /* to lists */
     struct fr_hot_map  *maps;            /* all of them */
+    struct fr_hot_few  *fews;
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
     /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
      * user's functions, which are not held, with what their parameters are by themselves: they lead back here. */
@@ -192,7 +204,7 @@ int                    fr_hot_line(const struct fr_hot_program *, int32_t ins);
 
 enum { FR_HOT_STACK_REGS = FR_HOT_VARS, FR_HOT_SAVED = FR_HOT_VARS + FR_HOT_CELLS };
 enum { FR_HOT_TEMPORARY = FR_HOT_STACK_REGS + FR_HOT_STACK * FR_HOT_CELLS };
-enum { FR_HOT_FEW = 2048 }; /* elements of an operation on arrays: with more, others are as fast */
+enum { FR_HOT_ELEMENTS = 2048 }; /* elements of an operation on arrays: with more, others are as fast */
 
 /* The arrays that a run has made. */
 struct fr_hot_pool {
@@ -214,7 +226,7 @@ struct fr_hot_run {
     int                head;
     int32_t            left;                /* the instruction at which it was left */
     int64_t            n_turns;
-    _Alignas(16) char  scratch[2 * FR_HOST_ARGS][FR_HOT_FEW * sizeof(double)];
+    _Alignas(16) char  scratch[2 * FR_HOST_ARGS][FR_HOT_ELEMENTS * sizeof(double)];
 };
 
 /* All at the last turn, as `saved` has it: */
@@ -229,6 +241,7 @@ void            fr_hot_run_end(struct fr_hot_run *);
 /* ---- values as objects: new references */
 
 void      fr_hot_read_view(PyObject *array, struct fr_hot_view *);
+void      fr_hot_read_value(PyObject *, const struct fr_hot_value *type, union fr_hot_cell *, struct fr_hot_view *);
 PyObject *fr_hot_boxed(const union fr_hot_cell *, const struct fr_hot_view *, const struct fr_hot_value *type);
 
 /* The type of the objects that stand where loops turn. */

@@ -182,6 +182,41 @@ is_written_out(const struct fr_hot_value *v)
     return v->kind == FR_HOT_TUPLE || v->kind == FR_HOT_DISPLAY;
 }
 
+/* Arrays of one shape as one with an axis more. */
+static bool
+array_of_arrays(struct reader *r, const struct fr_hot_value *of, struct fr_hot_value *out)
+{
+    const struct fr_hot_value *item = &r->item[of->items];
+    int                        ndim = item->ndim, dims = fr_hot_fresh(r, FR_HOT_AXES);
+
+    if (ndim + 1 > FR_HOT_AXES)
+        return false;
+    fr_hot_emit(r, FR_HOT_CONST, dims, 0, 0)->i = of->ndim;
+    for (int i = 0; i < ndim; i++)
+        fr_hot_emit(r, FR_HOT_DIM, dims + 1 + i, item->reg, 0)->n = (uint8_t)i;
+    for (int k = 1; k < of->ndim; k++) {
+        if (item[k].kind != FR_HOT_ARRAY || item[k].ndim != ndim || item[k].dtype != item->dtype)
+            return false;
+        for (int i = 0; i < ndim; i++) {
+            int size = fr_hot_fresh(r, 2);
+
+            fr_hot_emit(r, FR_HOT_DIM, size, item[k].reg, 0)->n = (uint8_t)i;
+            fr_hot_emit(r, FR_HOT_EQ_I, size + 1, size, dims + 1 + i);
+            fr_hot_emit(r, FR_HOT_UNLESS, 0, size + 1, 0)->at = -1; /* NumPy says what is wrong */
+        }
+    }
+    *out = make(r, (fr_dtype)item->dtype, ndim + 1, dims, 0);
+    for (int k = 0; k < of->ndim; k++) {
+        struct fr_hot_value part = *out, at = fr_hot_whole(r, k);
+
+        part.reg = (int16_t)fr_hot_fresh(r, 1);
+        fr_hot_emit(r, FR_HOT_TAKE, part.reg, out->reg, at.reg)->c = (uint16_t)(part.ndim--);
+        if (!copy_into(r, &part, &item[k]))
+            return false;
+    }
+    return !r->ended;
+}
+
 /* Numbers, or equally long rows of numbers, as an array, of a dtype (FR_N_DTYPES: theirs). */
 static bool
 array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, struct fr_hot_value *out)
@@ -193,6 +228,8 @@ array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, struct fr_
 
     if (of->ndim == 0 || n_columns == 0)
         return false;
+    if (item[0].kind == FR_HOT_ARRAY)
+        return !is_given && array_of_arrays(r, of, out);
     for (int pass = 0; pass < 2; pass++) {
         for (int k = 0; k < of->ndim; k++) {
             if (is_written_out(&item[k]) != rows || (rows && item[k].ndim != n_columns))
@@ -278,7 +315,7 @@ fr_hot_operate_product(struct reader *r, const struct fr_hot_value *a, const str
 
 /* ---- functions and methods */
 
-enum what { DOT, FOLD, MEAN, ARRAY, FILLED, LIKE, COPY, NORM, OUTER, WHERE, TRANSPOSED };
+enum what { DOT, FOLD, MEAN, ARRAY, FILLED, LIKE, COPY, NORM, OUTER, BY_ELEMENTS, TRANSPOSED };
 
 static const struct row {
     const char *name;       /* of NumPy's function, and of arrays' method, where it is one */
@@ -294,7 +331,7 @@ static const struct row {
     {"array", ARRAY, 1, false, 0, 0},     {"zeros", FILLED, 1, false, 0, 0},          {"ones", FILLED, 1, false, 0, 1},
     {"empty", FILLED, 1, false, 0, 0},    {"zeros_like", LIKE, 1, false, 0, 0},       {"ones_like", LIKE, 1, false, 0, 1},
     {"empty_like", LIKE, 1, false, 0, 0}, {"copy", COPY, 1, true, 0, 0},              {"linalg.norm", NORM, 1, false, 0, 0},
-    {"outer", OUTER, 2, false, 0, 0},     {"where", WHERE, 3, false, 0, 0},           {"transpose", TRANSPOSED, 1, true, 0, 0},
+    {"outer", OUTER, 2, false, 0, 0},     {"where", BY_ELEMENTS, 3, false, FR_OP_where, 0}, {"clip", BY_ELEMENTS, 3, true, FR_OP_clip, 0},           {"transpose", TRANSPOSED, 1, true, 0, 0},
 };
 
 static void
@@ -473,7 +510,7 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
         }
         arg[0] = out;
     }
-    if (row->what != FILLED && row->what != ARRAY && row->what != DOT && row->what != WHERE && arg[0].kind != FR_HOT_ARRAY) {
+    if (row->what != FILLED && row->what != ARRAY && row->what != DOT && row->what != BY_ELEMENTS && arg[0].kind != FR_HOT_ARRAY) {
         fr_hot_leave(r);
         return;
     }
@@ -498,10 +535,90 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
     case COPY: copy(r, &arg[0]); break;
     case NORM: norm(r, &arg[0]); break;
     case OUTER: outer(r, &arg[0], &arg[1]); break;
-    case WHERE: fr_hot_map(r, FR_OP_where, arg, 3); break;
+    case BY_ELEMENTS: fr_hot_map(r, row->op, arg, row->n_args); break;
     case TRANSPOSED: fr_hot_push(r, fr_hot_transposed(r, &arg[0])); break;
     default: fr_hot_leave(r); break;
     }
+}
+
+/* ---- few.h's functions */
+
+/* What a result is: of which dtype and how many axes. */
+enum rule { LIKE_FIRST, LIKE_SECOND, JOINED, STACKED, SQUARE, RANGE, LINE, INDICES, A_DOUBLE, A_BOOL };
+
+static const struct few_row {
+    const char *name;
+    uint8_t     least, most; /* arguments */
+    enum rule   rule;
+} few_rows[] = {
+    {"vstack", 1, 1, STACKED},     {"hstack", 1, 1, JOINED},     {"concatenate", 1, 2, JOINED}, {"eye", 1, 1, SQUARE},         {"identity", 1, 1, SQUARE},
+    {"arange", 1, 2, RANGE},       {"linspace", 3, 3, LINE},     {"cross", 2, 2, LIKE_FIRST},   {"linalg.inv", 1, 1, LIKE_FIRST}, {"linalg.solve", 2, 2, LIKE_SECOND},
+    {"linalg.cholesky", 1, 1, LIKE_FIRST}, {"linalg.det", 1, 1, A_DOUBLE}, {"diff", 1, 1, LIKE_FIRST}, {"roll", 2, 2, LIKE_FIRST}, {"sort", 1, 1, LIKE_FIRST},
+    {"argsort", 1, 1, INDICES},    {"median", 1, 1, A_DOUBLE},   {"trace", 1, 1, A_DOUBLE},     {"allclose", 2, 2, A_BOOL},    {"array_equal", 2, 2, A_BOOL}, {"append", 2, 2, LIKE_FIRST},
+};
+
+/* What the result of such a function has to be; false: that cannot be told. */
+static bool
+result_of(const struct reader *r, const struct few_row *row, const struct fr_hot_value *arg, int n, struct fr_hot_value *out)
+{
+    const struct fr_hot_value *first = &arg[row->rule == LIKE_SECOND ? 1 : 0];
+
+    *out = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = FR_F64, .ndim = 1};
+    if (row->rule == STACKED || row->rule == JOINED) {
+        if (!is_written_out(first) || first->ndim == 0)
+            return false;
+        first = &r->item[first->items];
+    }
+    switch (row->rule) {
+    case SQUARE: out->ndim = 2; return true;
+    case LINE: return true;
+    case RANGE: out->dtype = FR_I64; return is_whole(&arg[0]) && is_whole(&arg[n - 1]);
+    case A_DOUBLE: out->kind = FR_HOT_NUMPY; out->ndim = 0; return true;
+    case A_BOOL: *out = number(FR_HOT_PYTHON, FR_BOOL, 0); return true;
+    default: break;
+    }
+    if (first->kind != FR_HOT_ARRAY)
+        return false;
+    out->dtype = row->rule == INDICES ? FR_I64 : first->dtype;
+    out->ndim = row->rule == STACKED && first->ndim == 1 ? 2 : first->ndim;
+    return true;
+}
+
+/* A function of few.h's; false: it is none, or what it would give is not known. */
+static bool
+call_few(struct reader *r, const struct few_row *row, const struct fr_hot_value *arg, int n)
+{
+    struct fr_hot_few *f = fr_calloc(1, sizeof *f);
+    int                n_items = 0;
+
+    if (!f)
+        return false;
+    f->next = r->p->fews;
+    r->p->fews = f;
+    f->call = fr_few_of(row->name);
+    f->n = n;
+    if (!f->call || !result_of(r, row, arg, n, &f->to))
+        return false;
+    for (int k = 0; k < n; k++) {
+        f->arg[k] = arg[k];
+        if (is_written_out(&arg[k])) {
+            if (n_items + arg[k].ndim > FR_HOT_FEW_ITEMS)
+                return false;
+            f->arg[k].items = (int16_t)n_items;
+            for (int i = 0; i < arg[k].ndim; i++)
+                f->item[n_items++] = r->item[arg[k].items + i];
+        } else if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY) {
+            return false;
+        }
+    }
+    for (int k = 0; k < n_items; k++)
+        if (!is_number(&f->item[k]) && f->item[k].kind != FR_HOT_ARRAY)
+            return false;
+    f->to.reg = (int16_t)fr_hot_fresh(r, 1);
+    fr_hot_emit(r, FR_HOT_FEW, f->to.reg, 0, 0)->few = f;
+    r->p->makes = true;
+    fr_hot_push(r, f->to);
+    return true;
 }
 
 /* The operation that a ufunc is; FR_N_OPS: none of ours. */
@@ -522,7 +639,7 @@ ufunc_op(PyObject *f, int n)
 bool
 fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype)
 {
-    static PyObject *found[FR_LEN(rows)];
+    static PyObject *found[FR_LEN(rows)], *few_found[FR_LEN(few_rows)];
     fr_op            op = dtype == FR_N_DTYPES ? ufunc_op(f, n) : FR_N_OPS;
 
     if (op != FR_N_OPS) {
@@ -543,6 +660,14 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
             call_row(r, &rows[k], arg, dtype);
             return true;
         }
+    }
+    for (size_t k = 0; k < FR_LEN(few_rows) && dtype == FR_N_DTYPES; k++) {
+        if (!few_found[k]) {
+            few_found[k] = fr_numpy_attr(few_rows[k].name);
+            PyErr_Clear();
+        }
+        if (few_found[k] == f && n >= few_rows[k].least && n <= few_rows[k].most)
+            return call_few(r, &few_rows[k], arg, n);
     }
     return false;
 }
@@ -583,7 +708,7 @@ void
 fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n)
 {
     const char         *name = PyUnicode_AsUTF8(PyDescr_NAME(method));
-    struct fr_hot_value all[2] = {*of};
+    struct fr_hot_value all[FR_HOST_ARGS] = {*of};
 
     PyErr_Clear();
     if (of->kind == FR_HOT_LIST) {
@@ -593,8 +718,8 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
             fr_hot_leave(r);
         return;
     }
-    if (n == 1)
-        all[1] = *arg;
+    for (int k = 0; k < n && k + 1 < (int)FR_LEN(all); k++)
+        all[k + 1] = arg[k];
     for (size_t k = 0; name && k < FR_LEN(rows); k++)
         if (rows[k].is_method && rows[k].n_args == n + 1 && strcmp(rows[k].name, name) == 0) {
             call_row(r, &rows[k], all, FR_N_DTYPES);

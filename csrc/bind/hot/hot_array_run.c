@@ -88,7 +88,7 @@ is_like(PyObject *array, fr_dtype d, int ndim, const int64_t *dims)
 {
     PyArrayObject *a = fr_array(array);
 
-    if (PyArray_NDIM(a) != ndim || PyArray_DESCR(a) != (PyArray_Descr *)fr_numpy_descrs[d])
+    if (!PyArray_IS_C_CONTIGUOUS(a) || PyArray_NDIM(a) != ndim || PyArray_DESCR(a) != (PyArray_Descr *)fr_numpy_descrs[d])
         return false;
     for (int k = 0; k < ndim; k++)
         if (PyArray_DIM(a, k) != dims[k])
@@ -311,7 +311,7 @@ spread(const struct fr_hot_run *run, const struct fr_hot_map *m, int64_t *dims, 
     for (int i = 0; i < m->ndim; i++)
         if (__builtin_mul_overflow(*n, dims[i], n))
             return false;
-    return *n <= FR_HOT_FEW;
+    return *n <= FR_HOT_ELEMENTS;
 }
 
 /* Argument k as the operation takes it; NULL: it cannot be. */
@@ -390,7 +390,7 @@ fr_hot_run_fold(struct fr_hot_run *run, const struct fr_hot_map *m, int to)
     for (int k = 0; k < ndim; k++)
         if (__builtin_mul_overflow(n, v->dim[k], &n))
             return false;
-    if (n == 0 || n > FR_HOT_FEW || !is_in_order(v, ndim) || (ndim > 1 && !lies_together(v, ndim, size)))
+    if (n == 0 || n > FR_HOT_ELEMENTS || !is_in_order(v, ndim) || (ndim > 1 && !lies_together(v, ndim, size)))
         return false;
     at = gather(v, ndim, ndim, v->dim, size, run->scratch[0]);
     if (!fr_host_fold(m->op, (size_t)n, m->arg[0].dtype, at, result))
@@ -425,7 +425,7 @@ fr_hot_run_copy(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_
     if (m->arg[0].ndim > 0 && (v->stride[0] < 0 || run->view[m->arg[0].reg].stride[0] < 0 ||
                                runs_into(v, &run->view[m->arg[0].reg], ndim, m->arg[0].ndim, fr_dtype_size(m->arg[0].dtype))))
         return false;
-    if (n > FR_HOT_FEW || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !log_view(log, v, ndim, size))
+    if (n > FR_HOT_ELEMENTS || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !log_view(log, v, ndim, size))
         return false;
     step = m->arg[0].ndim == 0 ? 0 : size;
     for (int k = ndim; k-- > 0; step *= v->dim[k])
@@ -450,7 +450,7 @@ fr_hot_run_make(struct fr_hot_run *run, const struct fr_hot_ins *in)
         if (dims[k] < 0 || __builtin_mul_overflow(n, dims[k], &n))
             return false;
     }
-    if (n > FR_HOT_FEW || !make(run, d, in->n, dims, in->to))
+    if (n > FR_HOT_ELEMENTS || !make(run, d, in->n, dims, in->to))
         return false;
     for (int64_t i = 0; i < n; i++) /* a number's bits, in each element */
         memcpy(run->view[in->to].data + i * size, &in->i, (size_t)size);
@@ -493,7 +493,7 @@ fr_hot_run_product(struct fr_hot_run *run, const struct fr_hot_ins *in)
     bool               is_dot = in->c;
     char              *ptr[3];
 
-    if (b.dim[0] != k || m * n > FR_HOT_FEW || m <= 0 || n <= 0 || k <= 0 || !fr_call_product)
+    if (b.dim[0] != k || m * n > FR_HOT_ELEMENTS || m <= 0 || n <= 0 || k <= 0 || !fr_call_product)
         return false;
     if (is_dot && (k == 1 || !is_read_there(&a, na, size) || !is_read_there(&b, nb, size)))
         return false;
@@ -601,4 +601,54 @@ fr_hot_run_math(struct fr_hot_run *run, const struct fr_hot_ins *in)
     Py_XDECREF(arg[0]);
     Py_XDECREF(arg[1]);
     return ok;
+}
+
+/* ---- functions of few elements */
+
+static PyObject *
+argument(const struct fr_hot_run *run, const struct fr_hot_few *few, const struct fr_hot_value *v)
+{
+    PyObject *tuple;
+
+    if (v->kind != FR_HOT_TUPLE && v->kind != FR_HOT_DISPLAY)
+        return fr_hot_boxed(&run->reg[v->reg], &run->view[v->reg], v);
+    tuple = PyTuple_New(v->ndim);
+    for (int k = 0; tuple && k < v->ndim; k++) {
+        const struct fr_hot_value *item = &few->item[v->items + k];
+        PyObject                  *o = fr_hot_boxed(&run->reg[item->reg], &run->view[item->reg], item);
+
+        if (!o)
+            Py_CLEAR(tuple);
+        else
+            PyTuple_SET_ITEM(tuple, k, o);
+    }
+    return tuple;
+}
+
+bool
+fr_hot_run_few(struct fr_hot_run *run, const struct fr_hot_few *few, int to)
+{
+    PyObject           *arg[FR_HOT_FEW_ARGS], *v = NULL;
+    struct fr_hot_value type;
+    int                 n = 0;
+    bool                ok = fr_fpe_raw() == 0; /* (the function lowers what was raised) */
+
+    for (; ok && n < few->n; n += ok)
+        ok = (arg[n] = argument(run, few, &few->arg[n])) != NULL;
+    if (ok)
+        v = few->call(arg, n, NULL);
+    while (n-- > 0)
+        Py_DECREF(arg[n]);
+    if (v)
+        fr_hot_type(v, &type);
+    PyErr_Clear();
+    if (!v || type.kind != few->to.kind || type.dtype != few->to.dtype || type.ndim != few->to.ndim || (type.kind == FR_HOT_ARRAY && Py_REFCNT(v) > 1)) {
+        Py_XDECREF(v);
+        return false;
+    }
+    if (type.kind == FR_HOT_ARRAY)
+        return give(run, v, to);
+    fr_hot_read_value(v, &type, &run->reg[to], &run->view[to]);
+    Py_DECREF(v);
+    return true;
 }

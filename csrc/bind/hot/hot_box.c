@@ -13,6 +13,34 @@ fr_hot_read_view(PyObject *o, struct fr_hot_view *v)
     }
 }
 
+void
+fr_hot_read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell, struct fr_hot_view *view)
+{
+    if (type->kind == FR_HOT_ARRAY) {
+        fr_hot_read_view(o, view);
+    } else if (type->kind == FR_HOT_LIST) {
+        *view = (struct fr_hot_view){.array = o};
+    } else if (type->kind == FR_HOT_PYTHON) {
+        if (type->dtype == FR_F64)
+            cell->f = PyFloat_AS_DOUBLE(o);
+        else
+            cell->i = PyLong_AsLongLong(o);
+    } else if (type->kind == FR_HOT_NUMPY) {
+        switch (type->dtype) {
+        case FR_F64: cell->f = PyArrayScalar_VAL(o, Double); break;
+        case FR_F32: cell->f = PyArrayScalar_VAL(o, Float); break;
+        case FR_I64: cell->i = PyArrayScalar_VAL(o, Long); break;
+        case FR_I32: cell->i = PyArrayScalar_VAL(o, Int); break;
+        case FR_I16: cell->i = PyArrayScalar_VAL(o, Short); break;
+        case FR_I8: cell->i = PyArrayScalar_VAL(o, Byte); break;
+        case FR_U32: cell->i = PyArrayScalar_VAL(o, UInt); break;
+        case FR_U16: cell->i = PyArrayScalar_VAL(o, UShort); break;
+        case FR_U8: cell->i = PyArrayScalar_VAL(o, UByte); break;
+        default: cell->i = PyArrayScalar_VAL(o, Bool); break;
+        }
+    }
+}
+
 /* A window as an array: a new one over the same memory. */
 static PyObject *
 window_of(const struct fr_hot_view *v, const struct fr_hot_value *type)

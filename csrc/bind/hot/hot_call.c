@@ -319,35 +319,59 @@ draw(struct reader *r, enum fr_hot_draw what, const struct fr_hot_value *arg, in
     fr_hot_push_new(r, FR_HOT_PYTHON, FR_F64, to);
 }
 
+/* Puts named arguments of a draw in their places: how many there are then; -1: that is another call. */
+static int
+place_draws(enum fr_hot_draw what, struct fr_hot_value *arg, int n, PyObject *names, bool *has_size)
+{
+    static const char *const all[][3] = {[FR_HOT_RANDOMS] = {"size"}, [FR_HOT_UNIFORMS] = {"low", "high", "size"},
+                                         [FR_HOT_NORMALS] = {"loc", "scale", "size"}, [FR_HOT_RANDINTS] = {"low", "high", "size"}};
+    struct fr_hot_value      given[MOST_ARGS], size = {.kind = FR_HOT_NONE};
+    int                      n_names = names ? (int)PyTuple_GET_SIZE(names) : 0, n_places = n - n_names;
+
+    memcpy(given, arg, (size_t)n * sizeof *arg);
+    n = n_places;
+    for (int k = 0; k < n_names; k++) {
+        PyObject *name = PyTuple_GET_ITEM(names, k);
+
+        if (PyUnicode_CompareWithASCIIString(name, "size") == 0) {
+            size = given[n_places + k];
+            *has_size = size.kind != FR_HOT_NONE;
+        } else if (n < 2 && all[what][n] && PyUnicode_CompareWithASCIIString(name, all[what][n]) == 0) { /* (in their order) */
+            arg[n++] = given[n_places + k];
+        } else {
+            return -1;
+        }
+    }
+    if (*has_size)
+        arg[n++] = size;
+    return n;
+}
+
 /* The same as it is called: which arguments are the shape. */
 static void
 call_draw(struct reader *r, enum fr_hot_draw what, bool shape, struct fr_hot_value *arg, int n, PyObject *names)
 {
-    int n_parameters = what == FR_HOT_RANDOMS || (what == FR_HOT_NORMALS && shape) ? 0 : 2;
+    struct fr_hot_value of;
+    bool                has_size = false;
 
-    if (names && (PyTuple_GET_SIZE(names) != 1 || PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "size") != 0 || shape)) {
-        fr_hot_leave(r);
-        return;
-    }
-    if (shape) {
+    if (shape) { /* rand(2, 3) */
         for (int k = 0; k < n; k++)
             fr_hot_push(r, arg[k]);
         if (n)
             fr_hot_build(r, FR_HOT_TUPLE, n);
-        if (n && !r->ended) {
-            struct fr_hot_value of = fr_hot_pop(r);
-
-            draw(r, what, NULL, 0, &of);
-        } else {
-            draw(r, what, NULL, 0, NULL);
-        }
-    } else if (names) {
-        draw(r, what, arg, n - 1, arg[n - 1].kind == FR_HOT_NONE ? NULL : &arg[n - 1]);
-    } else if (n > n_parameters) {
-        draw(r, what, arg, n - 1, &arg[n - 1]);
-    } else {
-        draw(r, what, arg, n, NULL);
+        of = n ? fr_hot_pop(r) : (struct fr_hot_value){.kind = FR_HOT_NONE};
+        if (r->ended || names)
+            fr_hot_leave(r);
+        else
+            draw(r, what, NULL, 0, n ? &of : NULL);
+        return;
     }
+    if ((n = place_draws(what, arg, n, names, &has_size)) < 0) {
+        fr_hot_leave(r);
+        return;
+    }
+    has_size |= n > (what == FR_HOT_RANDOMS ? 0 : 2);
+    draw(r, what, arg, n - has_size, has_size ? &arg[n - 1] : NULL);
 }
 
 /* Whether a function's code may be read where it is called: nothing but parameters by their places. */

@@ -626,6 +626,12 @@ fr_hot_free(struct fr_hot_program *p)
         fr_free(p->maps);
         p->maps = next;
     }
+    while (p->fews) {
+        struct fr_hot_few *next = p->fews->next;
+
+        fr_free(p->fews);
+        p->fews = next;
+    }
     fr_free(p->ins);
     fr_free(p->head);
     fr_free(p->block);

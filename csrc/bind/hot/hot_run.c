@@ -442,6 +442,7 @@ TRANSPOSE: { /* n axes */
     TRIED(PRODUCT, fr_hot_run_product(run, in))
     TRIED(APPEND, fr_hot_run_append(run, &log, in))
     TRIED(OWN, fr_hot_run_object(run, in))
+    TRIED(FEW, fr_hot_run_few(run, in->few, in->to))
     TRIED(DRAW, fr_hot_run_draw(run, in))
     TRIED(CALL_MATH, fr_hot_run_math(run, in))
 PUT: /* into element i of the array at a, which was made just now */
@@ -451,7 +452,7 @@ ADD_UP: { /* from 0, one after the other, as Python's sum() */
     const struct fr_hot_view *of = &view[in->a];
     double                    sum = 0;
 
-    if (FR_UNLIKELY(of->dim[0] == 0 || of->dim[0] > FR_HOT_FEW))
+    if (FR_UNLIKELY(of->dim[0] == 0 || of->dim[0] > FR_HOT_ELEMENTS))
         goto EXIT;
     for (int64_t k = 0; k < of->dim[0]; k++)
         sum += *(const double *)(of->data + k * of->stride[0]);

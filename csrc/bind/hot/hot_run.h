@@ -37,6 +37,7 @@ bool fr_hot_run_make(struct fr_hot_run *, const struct fr_hot_ins *);
 void fr_hot_run_put(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_product(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_append(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ins *);
+bool fr_hot_run_few(struct fr_hot_run *, const struct fr_hot_few *, int to);
 /* Fills the array at `to`, which was made just now, with numbers that are drawn. */
 bool fr_hot_run_draw(struct fr_hot_run *, const struct fr_hot_ins *);
 /* A function of Python's math, of n doubles. */
