@@ -104,7 +104,7 @@ STATEMENTS = [
 @pytest.mark.parametrize("statement", STATEMENTS)
 def test_statements(statement):
     space = {"np": np, "math": math}
-    exec(f"def helper(a, b=2.5, c=1):\n    return a * b + c\ndef f(a, v, w, p, q, h, log):\n    np.random.seed(3)\n    u = t = None\n    for i in range(12):\n        {statement}\n    return a, v, w, p, q, h, log, u, t\n", space)
+    exec(f"def helper(a, b=2.5, c=1):\n    return a * b + c\ndef swapped(a, b):\n    return b, a\ndef f(a, v, w, p, q, h, log):\n    np.random.seed(3)\n    u = t = None\n    for i in range(12):\n        {statement}\n    return a, v, w, p, q, h, log, u, t\n", space)
     f = space["f"]
     if statement.startswith("u = ["):       # a list stays Python's
         check(f, *values(), hot=False)

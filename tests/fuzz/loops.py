@@ -113,6 +113,7 @@ class Drawer:
             "u = np.vstack((u, v))[1]", "u = np.hstack([u, v])[:n]", "u = np.sort(v)", "p = np.argsort(v)", "u = np.roll(u, 1) * 1.0", "A = np.array([v] * 1)[:, :n] * np.eye(n)", "u = np.array([v, w[:n]])[i % 2]",
             "A = np.linalg.inv(A * 0.1 + np.eye(n))", f"u = np.clip({self.row(1)}, -1, {self.real(0)}) * 1", "x = np.clip(x, -2.0, 2.0)", "z = np.array([z[0], x, y])", "x = np.median(u)",
             "c = np.random.randint(low=0, high=n)", "u = np.arange(n) * x", "B = np.array([[x, y], [y, x]]) @ np.array([[1.0, 2], [3, 4]]) if n == 2 else B", "u = np.linalg.solve(A * 0.1 + np.eye(n), u)",
+            "x, y = pair(y, x)", "u, v = pair(u, v)", "u, c = pair(c, u)", "t = pair(x, u)[1]", f"x, u = pair(({self.row(1)}), y)", "row, (x, y) = A[i % n], pair(x, y)",
             "x, y, s = z", "z = np.random.randn(3)", "u = np.random.rand(n)", "x = np.random.normal(0, 1.5)", "x = np.random.randn()", "y += np.random.standard_normal()",
             "k, c = np.random.randint(0, n, size=2)", "u += np.random.normal(0.0, 0.1, n)", "z = np.random.uniform(-1, 1, size=3)", "z = np.random.randint(1, 5, 3)",
             "A = A + np.random.randn(n, n) * 0.1", "x = math.hypot(x, y)", "x = math.sin(x) * math.pi", "u = np.zeros(n, dtype=float)", "z = np.array([1, c, 2], dtype=np.float64)",
@@ -189,7 +190,7 @@ class Drawer:
         for _ in range(self.r.randint(1, 3)):
             self.loop(0)
         self.add("return {k: v for k, v in locals().items()}")
-        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
+        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef pair(a, b):\n    if a is b:\n        return a, 1\n    return b, a\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
 
 
 def draw(seed):
@@ -224,7 +225,7 @@ def outcome(call, arguments):
             result["shared"] = shared([*found.items(), *enumerate(found["log"]), *(("given " + k, x) for k, x in arguments.items())])
         except Exception as e:
             at = e.__traceback__
-            while at.tb_next and at.tb_frame.f_code.co_name not in ("f", "g"):
+            while at.tb_next and at.tb_frame.f_code.co_name not in ("f", "g", "pair"):
                 at = at.tb_next
             result = type(e), str(e), at.tb_lineno
     return result, {k: described(x) for k, x in arguments.items()}, [

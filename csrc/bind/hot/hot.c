@@ -68,7 +68,7 @@ struct zip_iterator {
 
 /* The iterators over arrays that an iterator goes over together: how many; 0: it is none of these. */
 static int
-walked_by(PyObject *it, struct array_iterator *part[FR_HOT_WALKED])
+walked_by(PyObject *it, struct array_iterator *part[FR_HOT_PARTS])
 {
     if (Py_IS_TYPE(it, &PyEnum_Type))
         return Py_IS_TYPE(((struct numbered_iterator *)it)->iterator, &PyEnum_Type) ? 0 : walked_by(((struct numbered_iterator *)it)->iterator, part);
@@ -76,7 +76,7 @@ walked_by(PyObject *it, struct array_iterator *part[FR_HOT_WALKED])
         part[0] = (struct array_iterator *)it;
         return part[0]->array != NULL;
     }
-    if (!Py_IS_TYPE(it, &PyZip_Type) || ((struct zip_iterator *)it)->n < 2 || ((struct zip_iterator *)it)->n > FR_HOT_WALKED)
+    if (!Py_IS_TYPE(it, &PyZip_Type) || ((struct zip_iterator *)it)->n < 2 || ((struct zip_iterator *)it)->n > FR_HOT_PARTS)
         return 0;
     for (int k = 0; k < (int)((struct zip_iterator *)it)->n; k++) {
         PyObject *one = PyTuple_GET_ITEM(((struct zip_iterator *)it)->iterators, k);
@@ -92,28 +92,28 @@ walked_by(PyObject *it, struct array_iterator *part[FR_HOT_WALKED])
 static bool
 type_of_iterator(PyObject *it, struct fr_hot_value *v)
 {
-    struct array_iterator *part[FR_HOT_WALKED];
+    struct array_iterator *part[FR_HOT_PARTS];
 
     *v = (struct fr_hot_value){.kind = FR_HOT_RANGE};
     if (Py_IS_TYPE(it, &PyRangeIter_Type))
         return true;
     *v = (struct fr_hot_value){.kind = FR_HOT_WALK, .is_numbered = Py_IS_TYPE(it, &PyEnum_Type)};
-    v->n_walked = (uint8_t)walked_by(it, part);
-    for (int k = 0; k < v->n_walked; k++) {
+    v->n_parts = (uint8_t)walked_by(it, part);
+    for (int k = 0; k < v->n_parts; k++) {
         struct fr_hot_value array;
 
         fr_hot_type(part[k]->array, &array);
         if (array.kind != FR_HOT_ARRAY || part[k]->index != part[0]->index)
             return false;
-        v->walked[k].dtype = array.dtype;
-        v->walked[k].ndim = array.ndim;
+        v->part[k].dtype = array.dtype;
+        v->part[k].ndim = array.ndim;
     }
-    if (v->is_numbered && v->n_walked) {
+    if (v->is_numbered && v->n_parts) {
         const struct numbered_iterator *e = (struct numbered_iterator *)it;
 
         return !e->long_index && e->index == part[0]->index;
     }
-    return v->n_walked > 0;
+    return v->n_parts > 0;
 }
 
 /* Whether they are where this expects them, after the first of two items. */
@@ -124,7 +124,7 @@ array_iterators_are_known(void)
     PyObject              *array = PyArray_ZEROS(1, &n, NPY_DOUBLE, 0);
     PyObject              *zip = array ? PyObject_CallFunctionObjArgs((PyObject *)&PyZip_Type, array, array, NULL) : NULL;
     PyObject              *e = zip ? PyObject_CallOneArg((PyObject *)&PyEnum_Type, zip) : NULL, *first = e ? PyIter_Next(e) : NULL;
-    struct array_iterator *part[FR_HOT_WALKED];
+    struct array_iterator *part[FR_HOT_PARTS];
     struct fr_hot_value    v;
     bool known = first && Py_TYPE(e)->tp_basicsize >= (Py_ssize_t)sizeof(struct numbered_iterator) &&
                  PyZip_Type.tp_basicsize >= (Py_ssize_t)sizeof(struct zip_iterator) && PySeqIter_Type.tp_basicsize == sizeof **part &&
@@ -437,7 +437,7 @@ static void
 enter_iterator(PyObject *it, struct fr_hot_run *run)
 {
     union fr_hot_cell     *cell = &run->reg[FR_HOT_STACK_REGS];
-    struct array_iterator *part[FR_HOT_WALKED];
+    struct array_iterator *part[FR_HOT_PARTS];
     int                    n;
 
     if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
@@ -454,7 +454,7 @@ static void
 leave_iterator(PyObject *it, const struct fr_hot_run *run)
 {
     const union fr_hot_cell *cell = &run->saved[FR_HOT_STACK_REGS];
-    struct array_iterator   *part[FR_HOT_WALKED];
+    struct array_iterator   *part[FR_HOT_PARTS];
 
     if (Py_IS_TYPE(it, &PyRangeIter_Type)) {
         write_iterator((struct range_iterator *)it, cell);

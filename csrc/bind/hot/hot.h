@@ -35,7 +35,7 @@ enum fr_hot_kind {
     FR_HOT_SLICE      /* likewise: of three values */
 };
 
-enum { FR_HOT_WALKED = 3 }; /* arrays that zip() goes over together */
+enum { FR_HOT_PARTS = 4 }; /* arrays that zip() goes over together; values of a tuple from one block to another */
 
 /* A value as the translation knows it. */
 struct fr_hot_value {
@@ -45,8 +45,8 @@ struct fr_hot_value {
     uint8_t   is_free;  /* its register is nobody else's, and the last instruction wrote it */
     int16_t   reg;      /* the first of its registers */
     int16_t   items;    /* of a tuple: the place of its first */
-    uint8_t   n_walked, is_numbered; /* of a walk: arrays, in registers one after the other; whether enumerate() goes over it */
-    struct { uint8_t dtype, ndim; } walked[FR_HOT_WALKED]; /* theirs */
+    uint8_t   n_parts, is_numbered; /* of a walk: arrays, in registers one after the other; whether enumerate() goes over it */
+    struct { uint8_t kind, dtype, ndim; } part[FR_HOT_PARTS]; /* these, or of a tuple between blocks its values */
     PyObject *object;   /* FR_HOT_OBJECT: borrowed from its guard, or a function of the user's */
 };
 

@@ -149,8 +149,8 @@ fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b)
 {
     if (a->kind != b->kind || a->dtype != b->dtype || a->ndim != b->ndim || a->object != b->object)
         return false;
-    return a->kind != FR_HOT_WALK ||
-           (a->n_walked == b->n_walked && a->is_numbered == b->is_numbered && memcmp(a->walked, b->walked, a->n_walked * sizeof *a->walked) == 0);
+    return (a->kind != FR_HOT_WALK && a->kind != FR_HOT_TUPLE) ||
+           (a->n_parts == b->n_parts && a->is_numbered == b->is_numbered && memcmp(a->part, b->part, a->n_parts * sizeof *a->part) == 0);
 }
 
 void
@@ -161,11 +161,14 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
     switch (v->kind) {
     case FR_HOT_PYTHON:
     case FR_HOT_NUMPY: fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0); break;
-    case FR_HOT_TUPLE:
+    case FR_HOT_TUPLE: /* between blocks */
+        for (int k = 0; k < v->n_parts; k++)
+            fr_hot_move(r, &(struct fr_hot_value){.kind = v->part[k].kind, .reg = (int16_t)(v->reg + k)}, to + k);
+        break;
     case FR_HOT_RANGE: fr_hot_emit(r, FR_HOT_MOVE3, to, v->reg, 0); break;
     case FR_HOT_WALK:
         fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0);
-        for (int k = 0; k < v->n_walked; k++)
+        for (int k = 0; k < v->n_parts; k++)
             fr_hot_emit(r, FR_HOT_MOVE_VIEW, to + k, v->reg + k, 0);
         break;
     case FR_HOT_ARRAY:
@@ -175,23 +178,27 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
     }
 }
 
-/* A tuple of indices is on the stack from one block to another in the cells of its place; other tuples and slices are not. */
+/* A tuple of few values is on the stack from one block to another in the registers of its place; others are not. */
 static bool
 spread(struct reader *r, struct fr_hot_value *v)
 {
     int to = fr_hot_fresh(r, FR_HOT_CELLS);
 
-    if (v->kind != FR_HOT_TUPLE || v->ndim > FR_HOT_AXES)
+    if (v->kind != FR_HOT_TUPLE || v->ndim > FR_HOT_PARTS)
         return false;
-    v->dtype = 0;
     for (int i = 0; i < v->ndim; i++) {
         const struct fr_hot_value *item = &r->item[v->items + i];
 
-        if (!is_number(item) || item->dtype != FR_I64)
+        if (!is_number(item) && item->kind != FR_HOT_ARRAY && item->kind != FR_HOT_NONE)
             return false;
-        v->dtype |= (uint8_t)((item->kind == FR_HOT_NUMPY) << i);
+        if (item->reg >= 0 && item->reg < FR_HOT_VARS)
+            fr_hot_as_object(r, item);
+        v->part[i].kind = item->kind;
+        v->part[i].dtype = item->dtype;
+        v->part[i].ndim = item->ndim;
         fr_hot_move(r, item, to + i);
     }
+    v->n_parts = v->ndim;
     v->reg = (int16_t)to;
     return true;
 }
@@ -206,11 +213,12 @@ fr_hot_gather(struct reader *r)
         if (v->kind != FR_HOT_TUPLE)
             continue;
         v->items = (int16_t)r->n_items;
-        for (int i = 0; i < v->ndim; i++)
-            r->item[r->n_items++] = number(v->dtype >> i & 1 ? FR_HOT_NUMPY : FR_HOT_PYTHON, FR_I64, v->reg + i);
-        v->dtype = 0;
+        for (int i = 0; i < v->n_parts; i++)
+            r->item[r->n_items++] = (struct fr_hot_value){.kind = v->part[i].kind, .dtype = v->part[i].dtype, .ndim = v->part[i].ndim,
+                                                          .reg = (int16_t)(v->reg + i)};
     }
 }
+_Static_assert((int)FR_HOT_PARTS <= (int)FR_HOT_CELLS, "they lie in the registers of one place");
 
 /* Puts the values of the stack where the next block has them. */
 bool

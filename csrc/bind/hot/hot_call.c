@@ -489,7 +489,7 @@ fr_hot_return(struct reader *r)
     const struct fr_hot_frame *f = frame_of(r);
     struct fr_hot_value        v = fr_hot_pop(r);
 
-    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE)) {
+    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE && v.kind != FR_HOT_TUPLE)) {
         fr_hot_leave(r);
         return;
     }
@@ -620,7 +620,7 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_WALK && !arg[0].is_numbered) {
         arg[0].is_numbered = true;
         fr_hot_push(r, arg[0]);
-    } else if (n > 1 && n <= FR_HOT_WALKED && f.object == (PyObject *)&PyZip_Type && are_arrays(arg, n)) {
+    } else if (n > 1 && n <= FR_HOT_PARTS && f.object == (PyObject *)&PyZip_Type && are_arrays(arg, n)) {
         fr_hot_walk(r, arg, n);
     } else if (n == 2 && (is_builtin(r, f.object, "max") || is_builtin(r, f.object, "min"))) {
         choose(r, is_builtin(r, f.object, "max"), &arg[0], &arg[1], next);

@@ -7,7 +7,7 @@
 #include "bind/accelerate/accelerate.h"
 #include "bind/accelerate/assemble.h"
 
-enum { ITEMS = 48 + FR_HOT_STACK * FR_HOT_AXES, MOST_BLOCKS = 256, MOST_HEADS = 8, MOST_INS = 1 << 14 };
+enum { ITEMS = 48 + FR_HOT_STACK * FR_HOT_PARTS, MOST_BLOCKS = 256, MOST_HEADS = 8, MOST_INS = 1 << 14 };
 
 /* The values before an instruction. */
 struct state {

@@ -427,17 +427,17 @@ fr_hot_store_item(struct reader *r)
 void
 fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n)
 {
-    struct fr_hot_value v = {.kind = FR_HOT_WALK, .n_walked = (uint8_t)n, .reg = (int16_t)fr_hot_fresh(r, FR_HOT_CELLS)};
+    struct fr_hot_value v = {.kind = FR_HOT_WALK, .n_parts = (uint8_t)n, .reg = (int16_t)fr_hot_fresh(r, FR_HOT_CELLS)};
 
     for (int k = 0; k < n; k++) {
         fr_hot_emit(r, FR_HOT_MOVE_VIEW, v.reg + k, array[k].reg, 0);
-        v.walked[k].dtype = array[k].dtype;
-        v.walked[k].ndim = array[k].ndim;
+        v.part[k].dtype = array[k].dtype;
+        v.part[k].ndim = array[k].ndim;
     }
     fr_hot_emit(r, FR_HOT_CONST, v.reg, 0, 0)->i = 0;
     fr_hot_push(r, v);
 }
-_Static_assert((int)FR_HOT_WALKED <= (int)FR_HOT_CELLS, "they have their views in its registers");
+_Static_assert((int)FR_HOT_PARTS <= (int)FR_HOT_CELLS, "they have their views in its registers");
 
 /* Whether a number is one of those in a constant or a tuple; `not`: whether it is none. */
 void

@@ -69,21 +69,21 @@ iterate(struct reader *r, int32_t behind)
     }
     in = fr_hot_emit(r, it.kind == FR_HOT_RANGE ? FR_HOT_NEXT : FR_HOT_NEXT_ITEM, to = fr_hot_fresh(r, 1), it.reg, 0);
     in->at = block;
-    in->n = it.n_walked;
+    in->n = it.n_parts;
     if (it.kind == FR_HOT_RANGE) {
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
     }
     if (it.is_numbered)
         fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
-    for (int k = 0; k < it.n_walked; k++) {
-        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.walked[k].dtype, .ndim = it.walked[k].ndim,
+    for (int k = 0; k < it.n_parts; k++) {
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.part[k].dtype, .ndim = it.part[k].ndim,
                                              .reg = (int16_t)(it.reg + k)});
         fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
         fr_hot_load_item(r);
     }
-    if (it.n_walked > 1)
-        fr_hot_build(r, FR_HOT_TUPLE, it.n_walked);
+    if (it.n_parts > 1)
+        fr_hot_build(r, FR_HOT_TUPLE, it.n_parts);
     if (it.is_numbered)
         fr_hot_build(r, FR_HOT_TUPLE, 2);
 }
