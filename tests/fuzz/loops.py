@@ -25,7 +25,8 @@ def values(seed):
         q=rng.integers(0, size, size).astype(np.int32), b=rng.random(size) < 0.5, h=rng.normal(size=size).astype(np.float32),
         A=rng.normal(size=(size, size)), B=np.asfortranarray(rng.normal(size=(size, size))),
         M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32), u=rng.normal(size=size),
-        z=rng.normal(size=3), log=[1.5])
+        z=rng.normal(size=3), log=[1.5], fs=rng.normal(size=size).tolist(), cs=rng.integers(-3, 9, size).tolist(),
+        ls=rng.normal(size=(size, size)).tolist(), rs=list(rng.normal(size=(size, size))))
 
 
 class Drawer:
@@ -113,6 +114,10 @@ class Drawer:
             "u = np.vstack((u, v))[1]", "u = np.hstack([u, v])[:n]", "u = np.sort(v)", "p = np.argsort(v)", "u = np.roll(u, 1) * 1.0", "A = np.array([v] * 1)[:, :n] * np.eye(n)", "u = np.array([v, w[:n]])[i % 2]",
             "A = np.linalg.inv(A * 0.1 + np.eye(n))", f"u = np.clip({self.row(1)}, -1, {self.real(0)}) * 1", "x = np.clip(x, -2.0, 2.0)", "z = np.array([z[0], x, y])", "x = np.median(u)",
             "c = np.random.randint(low=0, high=n)", "u = np.arange(n) * x", "B = np.array([[x, y], [y, x]]) @ np.array([[1.0, 2], [3, 4]]) if n == 2 else B", "u = np.linalg.solve(A * 0.1 + np.eye(n), u)",
+            "fs[i % n] = x", "x = fs[j % n]", "x += fs[-1]", "c = cs[k % n]", "cs[i % n] += 1", "cs[j % n] = c", "x = ls[i % n][j % n]", "ls[i % n][j % n] = y",
+            "ls[i % n][j % n] += 0.5", "u = rs[i % n]", "rs[i % n] = u", "u = u + rs[j % n]", "rs[i % n] += 1", "row = ls[i % n]; row[0] = 1.0", "if len(fs) < 30: fs.append(x)", "more = []",
+            "more = [x]; more.append(y); u[0] = more[1]", "more = [0] * 1 if n < 0 else [y, 2.0]", "x = np.max(fs)", "x = np.mean([x, y, 0.5])", "u = np.array(fs)[:n] * 1", "c = len(ls)",
+            "p[i % n] = cs[i % n]", "x = fs[c]", "fs[k] = 1.0", "more = [u, v]; u = more[i % 2]", "x = sum(fs)", "ls[j % n] = [x, y, 1.0]", "t = cs", "cs[i % n] = x", "more = fs; more[0] = 2.5",
             "x, y = pair(y, x)", "u, v = pair(u, v)", "u, c = pair(c, u)", "t = pair(x, u)[1]", f"x, u = pair(({self.row(1)}), y)", "row, (x, y) = A[i % n], pair(x, y)",
             "x, y, s = z", "z = np.random.randn(3)", "u = np.random.rand(n)", "x = np.random.normal(0, 1.5)", "x = np.random.randn()", "y += np.random.standard_normal()",
             "k, c = np.random.randint(0, n, size=2)", "u += np.random.normal(0.0, 0.1, n)", "z = np.random.uniform(-1, 1, size=3)", "z = np.random.randint(1, 5, 3)",
@@ -170,7 +175,9 @@ class Drawer:
         if self.r.random() < 0.25:
             self.add(self.one("for x in v:", "for y in w[1:]:", "for row in A:", "for i, x in enumerate(v):", "for j, row in enumerate(B):",
                               "for c in p:", "for j, c in enumerate(q):", "for k, row in enumerate(M[i % n:]):", "for t in b:", "for s in h:", "for x, y in zip(v, w):", "for i, (x, row) in enumerate(zip(u, A)):",
-                              "for c, s in zip(p, w[1:]):", "for k, (row, c, x) in enumerate(zip(B, q, u)):", "for row, other in zip(A, B):"))
+                              "for c, s in zip(p, w[1:]):", "for k, (row, c, x) in enumerate(zip(B, q, u)):", "for row, other in zip(A, B):", "for x in fs:", "for c in cs:",
+                              "for i, c in enumerate(cs):", "for x, c in zip(fs, cs):", "for u in rs:", "for x, row in zip(fs, A):", "for c in [1, 2, 3]:", "for y in (x, 0.5):",
+                              "for row in ls:"))
             self.block(loops + 1, self.r.randint(1, 4))
         elif self.r.random() < 0.7:
             name = self.one("i", "j", "k")

@@ -48,7 +48,7 @@ write_iterator(struct range_iterator *it, const union fr_hot_cell cell[3])
 #endif
 }
 
-/* Those over arrays, and enumerate() of these. */
+/* Those over arrays or lists, and enumerate() of these. */
 struct array_iterator {
     PyObject_HEAD
     Py_ssize_t index;
@@ -72,7 +72,7 @@ walked_by(PyObject *it, struct array_iterator *part[FR_HOT_PARTS])
 {
     if (Py_IS_TYPE(it, &PyEnum_Type))
         return Py_IS_TYPE(((struct numbered_iterator *)it)->iterator, &PyEnum_Type) ? 0 : walked_by(((struct numbered_iterator *)it)->iterator, part);
-    if (Py_IS_TYPE(it, &PySeqIter_Type)) {
+    if (Py_IS_TYPE(it, &PySeqIter_Type) || Py_IS_TYPE(it, &PyListIter_Type)) {
         part[0] = (struct array_iterator *)it;
         return part[0]->array != NULL;
     }
@@ -81,7 +81,7 @@ walked_by(PyObject *it, struct array_iterator *part[FR_HOT_PARTS])
     for (int k = 0; k < (int)((struct zip_iterator *)it)->n; k++) {
         PyObject *one = PyTuple_GET_ITEM(((struct zip_iterator *)it)->iterators, k);
 
-        if (!Py_IS_TYPE(one, &PySeqIter_Type) || !((struct array_iterator *)one)->array)
+        if (!(Py_IS_TYPE(one, &PySeqIter_Type) || Py_IS_TYPE(one, &PyListIter_Type)) || !((struct array_iterator *)one)->array)
             return 0;
         part[k] = (struct array_iterator *)one;
     }
@@ -103,10 +103,8 @@ type_of_iterator(PyObject *it, struct fr_hot_value *v)
         struct fr_hot_value array;
 
         fr_hot_type(part[k]->array, &array);
-        if (array.kind != FR_HOT_ARRAY || part[k]->index != part[0]->index)
+        if (!fr_hot_set_part(v, k, &array) || part[k]->index != part[0]->index)
             return false;
-        v->part[k].dtype = array.dtype;
-        v->part[k].ndim = array.ndim;
     }
     if (v->is_numbered && v->n_parts) {
         const struct numbered_iterator *e = (struct numbered_iterator *)it;
@@ -127,7 +125,7 @@ array_iterators_are_known(void)
     struct array_iterator *part[FR_HOT_PARTS];
     struct fr_hot_value    v;
     bool known = first && Py_TYPE(e)->tp_basicsize >= (Py_ssize_t)sizeof(struct numbered_iterator) &&
-                 PyZip_Type.tp_basicsize >= (Py_ssize_t)sizeof(struct zip_iterator) && PySeqIter_Type.tp_basicsize == sizeof **part &&
+                 PyZip_Type.tp_basicsize >= (Py_ssize_t)sizeof(struct zip_iterator) && PySeqIter_Type.tp_basicsize == sizeof **part && PyListIter_Type.tp_basicsize == sizeof **part &&
                  ((struct numbered_iterator *)e)->index == 1 && ((struct numbered_iterator *)e)->iterator == zip &&
                  !((struct numbered_iterator *)e)->long_index && ((struct zip_iterator *)zip)->n == 2 &&
                  PyTuple_CheckExact(((struct zip_iterator *)zip)->iterators) && PyTuple_GET_SIZE(((struct zip_iterator *)zip)->iterators) == 2;
@@ -367,7 +365,7 @@ write_variables(const struct loop *l, PyFrameObject *frame, PyObject *locals, co
         int       st;
 
         if (!p->is_set[i] || head->var[i].kind == FR_HOT_UNBOUND || head->var[i].kind == FR_HOT_OPAQUE ||
-            head->var[i].kind == FR_HOT_LIST)
+            head->var[i].kind == FR_HOT_OWNER)
             continue;
         if (!(o = fr_hot_boxed(&run->saved[i], p->has_views ? &run->saved_view[i] : &run->view[i], &head->var[i])))
             return false;
@@ -447,7 +445,7 @@ enter_iterator(PyObject *it, struct fr_hot_run *run)
     n = walked_by(it, part);
     cell->i = part[0]->index;
     for (int k = 0; k < n; k++)
-        fr_hot_read_view(part[k]->array, &run->view[FR_HOT_STACK_REGS + k]);
+        fr_hot_read_any(part[k]->array, &run->view[FR_HOT_STACK_REGS + k]);
 }
 
 static void

@@ -25,11 +25,11 @@ enum fr_hot_kind {
     FR_HOT_NUMPY,     /* NumPy's number of a dtype */
     FR_HOT_ARRAY,     /* of a dtype and so many axes */
     FR_HOT_RANGE,     /* what is left of one, also as an iterator: the next value, how many, the step */
-    FR_HOT_WALK,      /* an iterator over the first axes of arrays: the next index */
+    FR_HOT_WALK,      /* an iterator over the first axes of arrays, or over lists: the next index */
     FR_HOT_SHAPE,     /* of an array */
     FR_HOT_OBJECT,    /* a certain object: something that is called, or a module */
     FR_HOT_OWNER,     /* the object that a variable has, of whose attributes some are variables, too; dtype: its number */
-    FR_HOT_LIST,      /* the list that a variable has, which the loop does not assign */
+    FR_HOT_LIST,      /* its items are looked at one by one */
     FR_HOT_TUPLE,     /* of values that are known apart; within a block */
     FR_HOT_DISPLAY,   /* likewise: a list, as it is written out */
     FR_HOT_SLICE      /* likewise: of three values */
@@ -46,7 +46,11 @@ struct fr_hot_value {
     int16_t   reg;      /* the first of its registers */
     int16_t   items;    /* of a tuple: the place of its first */
     uint8_t   n_parts, is_numbered; /* of a walk: arrays, in registers one after the other; whether enumerate() goes over it */
-    struct { uint8_t kind, dtype, ndim; } part[FR_HOT_PARTS]; /* these, or of a tuple between blocks its values */
+    uint8_t   lists;                /* bits: which of these are lists */
+    uint8_t   is_borrowed;          /* an item of a list, or a window of one: the run is to hold it beyond this block */
+    /* These, where they are lists their items; or of a tuple between blocks its values; or what a list's items seem to be, and
+     * what theirs. */
+    struct { uint8_t kind, dtype, ndim; } part[FR_HOT_PARTS];
     PyObject *object;   /* FR_HOT_OBJECT: borrowed from its guard, or a function of the user's */
 };
 
@@ -76,7 +80,7 @@ struct fr_hot_view {
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
     X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(NORMAL) X(RANDINT) X(DRAW) X(IS_DIM) X(CALL_MATH) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
-    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(OWN) X(FEW)                                                \
+    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(LIST_ITEM) X(LIST_STORE) X(NEW_LIST) X(LIST_ARRAY) X(HOLD) X(OWN) X(FEW)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)
@@ -208,9 +212,10 @@ enum { FR_HOT_ELEMENTS = 2048 }; /* elements of an operation on arrays: with mor
 
 /* The arrays that a run has made. */
 struct fr_hot_pool {
-    struct { PyObject *array; bool is_free, is_seen; } *v; /* (NULL: that one was given away) */
+    struct { PyObject *array; bool is_free, is_seen, is_held; } *v; /* (NULL: an empty place; is_held: it is an item of a list) */
     size_t n, cap;
     int    n_taken;                         /* since it was last seen which of them somebody has */
+    size_t first;                           /* before it there is no empty place */
 };
 
 struct fr_hot_run {
@@ -241,6 +246,9 @@ void            fr_hot_run_end(struct fr_hot_run *);
 /* ---- values as objects: new references */
 
 void      fr_hot_read_view(PyObject *array, struct fr_hot_view *);
+void      fr_hot_read_any(PyObject *array_or_list, struct fr_hot_view *);
+/* What part k of a walk is, which goes over that; false: nothing that is known. */
+bool      fr_hot_set_part(struct fr_hot_value *walk, int k, const struct fr_hot_value *over);
 void      fr_hot_read_value(PyObject *, const struct fr_hot_value *type, union fr_hot_cell *, struct fr_hot_view *);
 PyObject *fr_hot_boxed(const union fr_hot_cell *, const struct fr_hot_view *, const struct fr_hot_value *type);
 

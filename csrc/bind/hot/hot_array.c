@@ -497,19 +497,44 @@ fr_hot_transposed(struct reader *r, const struct fr_hot_value *v)
     return out;
 }
 
+/* A list of numbers as an array. */
+static bool
+array_of_list(struct reader *r, const struct fr_hot_value *list, struct fr_hot_value *out)
+{
+    int kind = list->n_parts ? list->part[0].kind : FR_HOT_PYTHON, d = list->n_parts ? list->part[0].dtype : FR_F64;
+
+    if (kind != FR_HOT_PYTHON && kind != FR_HOT_NUMPY)
+        return false;
+    *out = number(FR_HOT_ARRAY, d, fr_hot_fresh(r, 1));
+    out->ndim = 1;
+    fr_hot_emit(r, FR_HOT_LIST_ARRAY, out->reg, list->reg, 0)->c = (uint16_t)d;
+    r->p->makes = true;
+    return !r->ended;
+}
+
+/* What is written out, or a list, becomes an array; false: it cannot be. */
+static bool
+as_array(struct reader *r, struct fr_hot_value *v)
+{
+    struct fr_hot_value of = *v;
+
+    if (of.kind == FR_HOT_LIST)
+        return array_of_list(r, &of, v);
+    return !is_written_out(&of) || array_of(r, &of, FR_N_DTYPES, v);
+}
+
 static void
 call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_dtype dtype)
 {
     struct fr_hot_value out;
     bool                done;
 
-    if (row->what != FILLED && row->what != ARRAY && is_written_out(&arg[0])) { /* NumPy makes an array of it first */
-        if (!array_of(r, &arg[0], FR_N_DTYPES, &out)) {
-            fr_hot_leave(r);
-            return;
-        }
-        arg[0] = out;
-    }
+    if (row->what != FILLED && row->what != ARRAY) /* NumPy makes an array of it first */
+        for (int k = 0; k < row->n_args; k++)
+            if (!as_array(r, &arg[k])) {
+                fr_hot_leave(r);
+                return;
+            }
     if (row->what != FILLED && row->what != ARRAY && row->what != DOT && row->what != BY_ELEMENTS && arg[0].kind != FR_HOT_ARRAY) {
         fr_hot_leave(r);
         return;
@@ -527,7 +552,10 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
             copy(r, &arg[0]);
             break;
         }
-        done = is_written_out(&arg[0]) && array_of(r, &arg[0], dtype, &out);
+        if (arg[0].kind == FR_HOT_LIST && dtype == FR_N_DTYPES)
+            done = array_of_list(r, &arg[0], &out);
+        else
+            done = is_written_out(&arg[0]) && array_of(r, &arg[0], dtype, &out);
         push_or_leave(r, done, &out);
         break;
     case FILLED: fr_hot_filled(r, &arg[0], dtype == FR_N_DTYPES ? FR_F64 : dtype, row->number); break;
@@ -644,7 +672,7 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
 
     if (op != FR_N_OPS) {
         for (int k = 0; k < n; k++)
-            if (is_written_out(&arg[k]) && !array_of(r, &arg[k], FR_N_DTYPES, &arg[k])) {
+            if (!as_array(r, &arg[k])) {
                 fr_hot_leave(r);
                 return true;
             }
@@ -687,21 +715,111 @@ fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *na
     return true;
 }
 
+/* What a list's items seem to be, after it got one. */
 static void
-append(struct reader *r, const struct fr_hot_value *list, const struct fr_hot_value *v)
+note_item(struct fr_hot_value *list, const struct fr_hot_value *v)
 {
-    struct fr_hot_ins *in;
+    if (list->n_parts > 0 || v->kind == FR_HOT_NONE)
+        return;
+    list->part[0].kind = v->kind;
+    list->part[0].dtype = v->dtype;
+    list->part[0].ndim = v->ndim;
+    list->n_parts = 1;
+    for (int k = 0; v->kind == FR_HOT_LIST && k < v->n_parts && k + 1 < FR_HOT_PARTS; k++) {
+        list->part[k + 1] = v->part[k];
+        list->n_parts++;
+    }
+}
 
-    if (!is_number(v) && v->kind != FR_HOT_ARRAY && v->kind != FR_HOT_NONE) {
+static bool
+may_be_item(const struct fr_hot_value *v)
+{
+    return is_number(v) || v->kind == FR_HOT_ARRAY || v->kind == FR_HOT_NONE || v->kind == FR_HOT_LIST;
+}
+
+static void
+append_to(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v)
+{
+    struct fr_hot_value made = *v;
+    struct fr_hot_ins  *in;
+
+    if (v->kind == FR_HOT_DISPLAY)
+        made = fr_hot_new_list(r, v);
+    if (r->ended || !may_be_item(&made)) {
         fr_hot_leave(r);
         return;
     }
-    fr_hot_as_object(r, v);
-    in = fr_hot_emit(r, FR_HOT_APPEND, list->reg, v->kind == FR_HOT_NONE ? TEMPORARY : v->reg, 0);
-    in->n = v->ndim;
-    in->i = v->kind | v->dtype << 8;
+    fr_hot_as_object(r, &made);
+    in = fr_hot_emit(r, FR_HOT_APPEND, list->reg, made.kind == FR_HOT_NONE ? TEMPORARY : made.reg, 0);
+    in->n = made.ndim;
+    in->i = made.kind | made.dtype << 8;
     r->p->appends = true;
+    note_item(list, &made);
+}
+
+struct fr_hot_value
+fr_hot_new_list(struct reader *r, const struct fr_hot_value *of)
+{
+    struct fr_hot_value v = {.kind = FR_HOT_LIST, .reg = (int16_t)fr_hot_fresh(r, 1)};
+
+    fr_hot_emit(r, FR_HOT_NEW_LIST, v.reg, 0, 0);
+    r->p->makes = true;
+    for (int k = 0; k < of->ndim && !r->ended; k++) {
+        const struct fr_hot_value item = r->item[of->items + k];
+
+        append_to(r, &v, &item);
+    }
+    return v;
+}
+
+static void
+append(struct reader *r, struct fr_hot_value list, const struct fr_hot_value *v)
+{
+    append_to(r, &list, v);
+    if (list.reg < FR_HOT_VARS && r->s.var[list.reg].kind == FR_HOT_LIST && !r->p->is_global[list.reg])
+        note_item(&r->s.var[list.reg], v);
     fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NONE, .reg = -1});
+}
+
+void
+fr_hot_list_item(struct reader *r, const struct fr_hot_value *list, int index)
+{
+    struct fr_hot_value v = {.kind = list->part[0].kind, .dtype = list->part[0].dtype, .ndim = list->part[0].ndim};
+    struct fr_hot_ins  *in;
+
+    if (list->n_parts == 0 || v.kind == FR_HOT_NONE) {
+        fr_hot_leave(r);
+        return;
+    }
+    for (int k = 1; k < list->n_parts; k++)
+        v.part[v.n_parts++] = list->part[k];
+    v.is_borrowed = v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST;
+    v.reg = (int16_t)fr_hot_fresh(r, 1);
+    in = fr_hot_emit(r, FR_HOT_LIST_ITEM, v.reg, list->reg, index);
+    in->n = v.kind;
+    in->c = v.dtype;
+    in->i = v.ndim;
+    r->p->makes = true;
+    fr_hot_push(r, v);
+}
+
+void
+fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, const struct fr_hot_value *v)
+{
+    struct fr_hot_value made = *v;
+    struct fr_hot_ins  *in;
+
+    if (v->kind == FR_HOT_DISPLAY)
+        made = fr_hot_new_list(r, v);
+    if (r->ended || !may_be_item(&made)) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_as_object(r, &made);
+    in = fr_hot_emit(r, FR_HOT_LIST_STORE, made.kind == FR_HOT_NONE ? TEMPORARY : made.reg, list->reg, index);
+    in->n = made.ndim;
+    in->i = made.kind | made.dtype << 8;
+    r->p->appends = true;
 }
 
 void
@@ -713,7 +831,7 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
     PyErr_Clear();
     if (of->kind == FR_HOT_LIST) {
         if (name && strcmp(name, "append") == 0 && n == 1)
-            append(r, of, arg);
+            append(r, *of, arg);
         else
             fr_hot_leave(r);
         return;

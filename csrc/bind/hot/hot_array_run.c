@@ -40,7 +40,10 @@ fr_hot_log_undo(const struct fr_hot_log *log)
     for (size_t i = log->n; i-- > 0;) {
         const struct fr_hot_old *o = &log->v[i];
 
-        if (o->size == FR_HOT_LISTED) {
+        if (o->size <= FR_HOT_REPLACED) {
+            if (PyList_SetItem((PyObject *)o->at, FR_HOT_REPLACED - o->size, (PyObject *)(uintptr_t)o->bits) < 0)
+                PyErr_Clear(); /* (others made it shorter) */
+        } else if (o->size == FR_HOT_LISTED) {
             PyObject *list = (PyObject *)o->at;
 
             if (PyList_GET_SIZE(list) > 0 && PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0)
@@ -49,6 +52,14 @@ fr_hot_log_undo(const struct fr_hot_log *log)
             memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);
         }
     }
+}
+
+void
+fr_hot_log_forget(const struct fr_hot_log *log)
+{
+    for (size_t i = 0; i < log->n; i++)
+        if (log->v[i].size <= FR_HOT_REPLACED)
+            Py_DECREF((PyObject *)(uintptr_t)log->v[i].bits);
 }
 
 void
@@ -96,25 +107,38 @@ is_like(PyObject *array, fr_dtype d, int ndim, const int64_t *dims)
     return true;
 }
 
-/* view[to] becomes that array, whose reference is the run's from now on. */
-static bool
-give(struct fr_hot_run *run, PyObject *array, int to)
+/* Takes a reference to an array or a list: its place, + 1; 0: memory is out, and it is let go of. */
+static int32_t
+take(struct fr_hot_run *run, PyObject *o, bool is_held)
 {
     struct fr_hot_pool *p = &run->pool;
-    size_t              k = 0;
+    size_t              k = p->first;
 
     while (k < p->n && p->v[k].array)
         k++;
     if (k == p->n && !FR_GROW(p->v, p->cap, p->n + 1)) {
-        Py_DECREF(array);
-        return false;
+        Py_DECREF(o);
+        return 0;
     }
     p->n += k == p->n;
-    p->v[k].array = array;
+    p->first = k + 1;
+    p->v[k].array = o;
     p->v[k].is_free = false;
+    p->v[k].is_held = is_held;
     p->n_taken++;
-    fr_hot_read_view(array, &run->view[to]);
-    run->view[to].made = (int32_t)k + 1;
+    return (int32_t)k + 1;
+}
+
+/* view[to] becomes that array or list, whose reference is the run's from now on. */
+static bool
+give(struct fr_hot_run *run, PyObject *o, int to)
+{
+    int32_t made = take(run, o, false);
+
+    if (!made)
+        return false;
+    fr_hot_read_any(o, &run->view[to]);
+    run->view[to].made = made;
     return true;
 }
 
@@ -171,11 +195,14 @@ fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool tu
     for (size_t k = 0; k < pool->n; k++) {
         if (!pool->v[k].array)
             continue;
-        pool->v[k].is_free = !pool->v[k].is_seen && Py_REFCNT(pool->v[k].array) == 1 && PyArray_CHKFLAGS(fr_array(pool->v[k].array), NPY_ARRAY_OWNDATA);
-        if (turns && !pool->v[k].is_seen && !pool->v[k].is_free)
+        pool->v[k].is_free = !pool->v[k].is_seen && Py_REFCNT(pool->v[k].array) == 1 && PyArray_CheckExact(pool->v[k].array) &&
+                             PyArray_CHKFLAGS(fr_array(pool->v[k].array), NPY_ARRAY_OWNDATA);
+        /* Until a turn the log may lead to what was made; items of lists are held by these, or were replaced, and by the log. */
+        if (!pool->v[k].is_seen && !pool->v[k].is_free && (turns || (pool->v[k].is_held && Py_REFCNT(pool->v[k].array) > 1)))
             Py_CLEAR(pool->v[k].array);
     }
     pool->n_taken = 0;
+    pool->first = 0;
 }
 
 void
@@ -192,16 +219,9 @@ fr_hot_run_end(struct fr_hot_run *run)
 static void
 write_number(const union fr_hot_cell *cell, fr_dtype d, char *to)
 {
-    float f;
+    float f = d == FR_F32 ? (float)cell->f : 0;
 
-    if (d == FR_F64) {
-        memcpy(to, &cell->f, sizeof cell->f);
-    } else if (d == FR_F32) {
-        f = (float)cell->f;
-        memcpy(to, &f, sizeof f);
-    } else {
-        memcpy(to, &cell->i, sizeof cell->i); /* (the machine is little-endian) */
-    }
+    memcpy(to, d == FR_F32 ? (const void *)&f : (const void *)cell, (size_t)fr_dtype_size(d)); /* (the machine is little-endian) */
 }
 
 static void
@@ -461,10 +481,8 @@ void
 fr_hot_run_put(struct fr_hot_run *run, const struct fr_hot_ins *in)
 {
     fr_dtype d = (fr_dtype)in->n;
-    char     number[8];
 
-    write_number(&run->reg[in->to], d, number);
-    memcpy(run->view[in->a].data + in->i * fr_dtype_size(d), number, (size_t)fr_dtype_size(d));
+    write_number(&run->reg[in->to], d, run->view[in->a].data + in->i * fr_dtype_size(d));
 }
 
 /* Whether numpy.dot hands BLAS an operand where it lies. */
@@ -650,5 +668,112 @@ fr_hot_run_few(struct fr_hot_run *run, const struct fr_hot_few *few, int to)
         return give(run, v, to);
     fr_hot_read_value(v, &type, &run->reg[to], &run->view[to]);
     Py_DECREF(v);
+    return true;
+}
+
+/* ---- lists */
+
+static bool
+is_of_type(PyObject *o, int kind, int dtype, int ndim)
+{
+    struct fr_hot_value type;
+
+    if (kind == FR_HOT_PYTHON && dtype == FR_F64)
+        return PyFloat_CheckExact(o);
+    if (kind == FR_HOT_LIST)
+        return PyList_CheckExact(o);
+    fr_hot_type(o, &type);
+    return type.kind == kind && type.dtype == dtype && type.ndim == ndim;
+}
+
+/* The place of an index in a list; -1: it has none. */
+static Py_ssize_t
+place_of(PyObject *list, int64_t i)
+{
+    Py_ssize_t n = PyList_GET_SIZE(list);
+
+    i += i < 0 ? n : 0;
+    return i >= 0 && i < n ? (Py_ssize_t)i : -1;
+}
+
+bool
+fr_hot_run_list_item(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    const struct fr_hot_value type = {.kind = in->n, .dtype = (uint8_t)in->c, .ndim = (uint8_t)in->i};
+    PyObject                 *list = run->view[in->a].array, *o;
+    Py_ssize_t                i = place_of(list, run->reg[in->b].i);
+
+    if (i < 0 || !is_of_type(o = PyList_GET_ITEM(list, i), type.kind, type.dtype, type.ndim))
+        return false;
+    fr_hot_read_value(o, &type, &run->reg[in->to], &run->view[in->to]);
+    return true;
+}
+
+bool
+fr_hot_run_hold(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    struct fr_hot_view *v = &run->view[in->a];
+    int32_t             made = v->made ? v->made : take(run, Py_NewRef(v->array), true);
+
+    v->made = made;
+    return made != 0;
+}
+
+bool
+fr_hot_run_list_store(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
+{
+    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
+    PyObject                 *list = run->view[in->a].array, *old, *o;
+    Py_ssize_t                i = place_of(list, run->reg[in->b].i);
+    struct fr_hot_value       was;
+
+    if (i < 0 || i >= INT32_MAX)
+        return false;
+    old = PyList_GET_ITEM(list, i);
+    fr_hot_type(old, &was);
+    if (was.kind == FR_HOT_OPAQUE || !(o = fr_hot_boxed(&run->reg[in->to], &run->view[in->to], &type))) { /* (else somebody's code may run) */
+        PyErr_Clear();
+        return false;
+    }
+    if (!fr_hot_log_add(log, (char *)list, FR_HOT_REPLACED - (int32_t)i)) {
+        Py_DECREF(o);
+        return false;
+    }
+    log->v[log->n - 1].bits = (uint64_t)(uintptr_t)old; /* its reference goes there */
+    PyList_SET_ITEM(list, i, o);
+    return true;
+}
+
+bool
+fr_hot_run_new_list(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    PyObject *list = PyList_New(0);
+
+    if (list)
+        return give(run, list, in->to);
+    PyErr_Clear();
+    return false;
+}
+
+bool
+fr_hot_run_list_array(struct fr_hot_run *run, const struct fr_hot_ins *in)
+{
+    PyObject *list = run->view[in->a].array;
+    int64_t   n = PyList_GET_SIZE(list);
+    fr_dtype  d = (fr_dtype)in->c;
+
+    if (n == 0 || n > FR_HOT_ELEMENTS || !make(run, d, 1, &n, in->to))
+        return false;
+    for (int64_t i = 0; i < n; i++) {
+        PyObject            *o = PyList_GET_ITEM(list, i);
+        struct fr_hot_value  type;
+        union fr_hot_cell    cell;
+
+        fr_hot_type(o, &type);
+        if ((type.kind != FR_HOT_PYTHON && type.kind != FR_HOT_NUMPY) || type.dtype != d)
+            return false;
+        fr_hot_read_value(o, &type, &cell, NULL);
+        write_number(&cell, d, run->view[in->to].data + i * fr_dtype_size(d));
+    }
     return true;
 }

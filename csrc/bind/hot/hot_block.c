@@ -149,8 +149,8 @@ fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b)
 {
     if (a->kind != b->kind || a->dtype != b->dtype || a->ndim != b->ndim || a->object != b->object)
         return false;
-    return (a->kind != FR_HOT_WALK && a->kind != FR_HOT_TUPLE) ||
-           (a->n_parts == b->n_parts && a->is_numbered == b->is_numbered && memcmp(a->part, b->part, a->n_parts * sizeof *a->part) == 0);
+    return (a->kind != FR_HOT_WALK && a->kind != FR_HOT_TUPLE && a->kind != FR_HOT_LIST) ||
+           (a->n_parts == b->n_parts && a->is_numbered == b->is_numbered && a->lists == b->lists && memcmp(a->part, b->part, a->n_parts * sizeof *a->part) == 0);
 }
 
 void
@@ -158,6 +158,8 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
 {
     if (v->reg == to)
         return;
+    if (v->is_borrowed)
+        fr_hot_emit(r, FR_HOT_HOLD, 0, v->reg, 0);
     switch (v->kind) {
     case FR_HOT_PYTHON:
     case FR_HOT_NUMPY: fr_hot_emit(r, FR_HOT_MOVE, to, v->reg, 0); break;
@@ -243,9 +245,26 @@ fr_hot_settle(struct reader *r)
     for (int k = 0; k < s->n_stack; k++) {
         fr_hot_move(r, &s->stack[k], STACK_REGS + k * FR_HOT_CELLS);
         s->stack[k].reg = (int16_t)(STACK_REGS + k * FR_HOT_CELLS);
-        s->stack[k].is_free = false;
+        s->stack[k].is_free = s->stack[k].is_borrowed = false;
     }
     return !r->ended;
+}
+
+/* Whether a block is that of an offset with the types of `s`. */
+static bool
+is_block(const struct fr_hot_program *p, const struct fr_hot_block *b, int32_t at, const struct state *s)
+{
+    static const struct fr_hot_value unbound = {.kind = FR_HOT_UNBOUND};
+
+    if (b->at != at || b->n_stack != s->n_stack || b->frame != s->frame)
+        return false;
+    for (int i = 0; i < p->n_vars; i++)
+        if (!p->is_global[i] && !fr_hot_same_value(i < b->n_vars ? &b->value[i] : &unbound, &s->var[i]))
+            return false;
+    for (int i = 0; i < s->n_stack; i++)
+        if (!fr_hot_same_value(&b->value[b->n_vars + i], &s->stack[i]))
+            return false;
+    return true;
 }
 
 /* The number of the block at an offset with the types of `s`; -1: memory is out. */
@@ -253,24 +272,35 @@ int
 fr_hot_block_of(struct reader *r, int32_t at, const struct state *s)
 {
     struct fr_hot_program *p = r->p;
+    struct fr_hot_block   *b;
 
-    for (int k = 0; k < p->n_blocks; k++) {
-        const struct state *o = &p->block[k].state;
-        bool                same = p->block[k].at == at && o->n_stack == s->n_stack && o->frame == s->frame;
-
-        for (int i = 0; i < p->n_vars && same; i++)
-            same = p->is_global[i] || fr_hot_same_value(&o->var[i], &s->var[i]);
-        for (int i = 0; i < s->n_stack && same; i++)
-            same = fr_hot_same_value(&o->stack[i], &s->stack[i]);
-        if (same)
+    for (int k = 0; k < p->n_blocks; k++)
+        if (is_block(p, &p->block[k], at, s))
             return k;
-    }
     if (p->n_blocks >= MOST_BLOCKS || !FR_GROW(p->block, p->cap_blocks, (size_t)p->n_blocks + 1)) {
         r->failed = true;
         return -1;
     }
-    p->block[p->n_blocks] = (struct fr_hot_block){.at = at, .ins = -1, .state = *s};
+    b = &p->block[p->n_blocks];
+    *b = (struct fr_hot_block){.at = at, .ins = -1, .n_vars = p->n_vars, .n_stack = s->n_stack, .frame = s->frame};
+    if (!(b->value = fr_malloc((size_t)(b->n_vars + b->n_stack + 1) * sizeof *b->value))) {
+        r->failed = true;
+        return -1;
+    }
+    memcpy(b->value, s->var, (size_t)b->n_vars * sizeof *s->var);
+    memcpy(b->value + b->n_vars, s->stack, (size_t)b->n_stack * sizeof *s->stack);
     return p->n_blocks++;
+}
+
+void
+fr_hot_block_state(const struct fr_hot_block *b, struct state *s)
+{
+    memset(s->var, 0, sizeof s->var);
+    _Static_assert(FR_HOT_UNBOUND == 0, "what is beyond n_vars is unbound");
+    memcpy(s->var, b->value, (size_t)b->n_vars * sizeof *s->var);
+    memcpy(s->stack, b->value + b->n_vars, (size_t)b->n_stack * sizeof *s->stack);
+    s->n_stack = b->n_stack;
+    s->frame = b->frame;
 }
 
 bool

@@ -14,12 +14,37 @@ fr_hot_read_view(PyObject *o, struct fr_hot_view *v)
 }
 
 void
+fr_hot_read_any(PyObject *o, struct fr_hot_view *v)
+{
+    if (PyArray_Check(o))
+        fr_hot_read_view(o, v);
+    else
+        *v = (struct fr_hot_view){.array = o};
+}
+
+bool
+fr_hot_set_part(struct fr_hot_value *walk, int k, const struct fr_hot_value *over)
+{
+    if (over->kind == FR_HOT_LIST && over->n_parts > 0 && over->part[0].kind != FR_HOT_LIST) {
+        walk->part[k].kind = over->part[0].kind;
+        walk->part[k].dtype = over->part[0].dtype;
+        walk->part[k].ndim = over->part[0].ndim;
+        walk->lists |= (uint8_t)(1 << k);
+        return true;
+    }
+    walk->part[k].kind = FR_HOT_ARRAY;
+    walk->part[k].dtype = over->dtype;
+    walk->part[k].ndim = over->ndim;
+    return over->kind == FR_HOT_ARRAY;
+}
+
+void
 fr_hot_read_value(PyObject *o, const struct fr_hot_value *type, union fr_hot_cell *cell, struct fr_hot_view *view)
 {
     if (type->kind == FR_HOT_ARRAY) {
         fr_hot_read_view(o, view);
     } else if (type->kind == FR_HOT_LIST) {
-        *view = (struct fr_hot_view){.array = o};
+        fr_hot_read_any(o, view);
     } else if (type->kind == FR_HOT_PYTHON) {
         if (type->dtype == FR_F64)
             cell->f = PyFloat_AS_DOUBLE(o);
@@ -72,6 +97,7 @@ fr_hot_boxed(const union fr_hot_cell *cell, const struct fr_hot_view *view, cons
     switch (type->kind) {
     case FR_HOT_NONE: return Py_NewRef(Py_None);
     case FR_HOT_ARRAY: return window_of(view, type);
+    case FR_HOT_LIST: return Py_NewRef(view->array);
     case FR_HOT_PYTHON:
         return type->dtype == FR_F64 ? PyFloat_FromDouble(cell->f) : type->dtype == FR_BOOL ? PyBool_FromLong(cell->i != 0)
                                                                                             : PyLong_FromLongLong(cell->i);

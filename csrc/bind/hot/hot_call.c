@@ -465,17 +465,19 @@ enter(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, PyObject *
     }
     first = r->p->frame[frame].first;
     for (int k = 0; k < n; k++) {
-        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_NONE && arg[k].kind != FR_HOT_OWNER) {
+        if (arg[k].kind == FR_HOT_DISPLAY)
+            arg[k] = fr_hot_new_list(r, &arg[k]);
+        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_LIST && arg[k].kind != FR_HOT_NONE && arg[k].kind != FR_HOT_OWNER) {
             fr_hot_leave(r);
             return;
         }
         if (arg[k].reg < FR_HOT_VARS)
             fr_hot_as_object(r, &arg[k]);
         fr_hot_move(r, &arg[k], first + k);
-        r->p->has_views |= arg[k].kind == FR_HOT_ARRAY;
+        r->p->has_views |= arg[k].kind == FR_HOT_ARRAY || arg[k].kind == FR_HOT_LIST;
         r->s.var[first + k] = arg[k];
         r->s.var[first + k].reg = (int16_t)(first + k);
-        r->s.var[first + k].is_free = false;
+        r->s.var[first + k].is_free = r->s.var[first + k].is_borrowed = false;
     }
     if (!fr_hot_settle(r))
         return;
@@ -489,7 +491,7 @@ fr_hot_return(struct reader *r)
     const struct fr_hot_frame *f = frame_of(r);
     struct fr_hot_value        v = fr_hot_pop(r);
 
-    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE && v.kind != FR_HOT_TUPLE)) {
+    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_LIST && v.kind != FR_HOT_NONE && v.kind != FR_HOT_TUPLE)) {
         fr_hot_leave(r);
         return;
     }
@@ -544,7 +546,7 @@ static bool
 are_arrays(const struct fr_hot_value *v, int n)
 {
     for (int k = 0; k < n; k++)
-        if (v[k].kind != FR_HOT_ARRAY)
+        if (v[k].kind != FR_HOT_ARRAY && v[k].kind != FR_HOT_LIST)
             return false;
     return true;
 }
@@ -596,6 +598,9 @@ fr_hot_call(struct reader *r, int n, int32_t next)
             fr_hot_leave(r);
         return;
     }
+    for (int k = 0; k < n && (f.object == (PyObject *)&PyEnum_Type || f.object == (PyObject *)&PyZip_Type); k++)
+        if ((arg[k].kind == FR_HOT_TUPLE || arg[k].kind == FR_HOT_DISPLAY) && arg[k].ndim > 0)
+            arg[k] = fr_hot_new_list(r, &arg[k]); /* (nobody sees what is gone over) */
     if (names && !(PyFunction_Check(f.object) || PyMethod_Check(f.object))) {
         fr_hot_leave(r);
     } else if (f.object == (PyObject *)&PyRange_Type && n >= 1 && n <= 3) {
@@ -614,7 +619,7 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     } else if (n == 1 && is_builtin(r, f.object, "sum") && arg[0].kind == FR_HOT_ARRAY && arg[0].ndim == 1 && arg[0].dtype == FR_F64) {
         fr_hot_emit(r, FR_HOT_ADD_UP, to = fr_hot_fresh(r, 1), arg[0].reg, 0);
         fr_hot_push_new(r, FR_HOT_NUMPY, FR_F64, to);
-    } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_ARRAY) {
+    } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && are_arrays(arg, 1)) {
         fr_hot_walk(r, arg, 1);
         r->s.stack[r->s.n_stack - 1].is_numbered = true;
     } else if (n == 1 && f.object == (PyObject *)&PyEnum_Type && arg[0].kind == FR_HOT_WALK && !arg[0].is_numbered) {

@@ -17,9 +17,10 @@ struct state {
 };
 
 struct fr_hot_block {
-    int32_t      at;     /* the offset of its first instruction */
-    int32_t      ins;    /* where its translation begins; -1: there is none yet */
-    struct state state;
+    int32_t              at;     /* the offset of its first instruction */
+    int32_t              ins;    /* where its translation begins; -1: there is none yet */
+    int                  n_vars, n_stack, frame;
+    struct fr_hot_value *value;  /* the variables that there were, others are unbound; and the stack */
 };
 
 enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = FR_HOT_TEMPORARY };
@@ -89,6 +90,7 @@ void fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to);
 bool fr_hot_settle(struct reader *r);
 void fr_hot_gather(struct reader *r);
 int fr_hot_block_of(struct reader *r, int32_t at, const struct state *s);
+void fr_hot_block_state(const struct fr_hot_block *b, struct state *s);
 bool fr_hot_is_inside(const struct reader *r, int32_t at);
 void fr_hot_jump(struct reader *r, enum fr_hot_op op, int a, int32_t to, const struct state *s);
 void fr_hot_go_to(struct reader *r, int32_t to, bool back);
@@ -153,6 +155,10 @@ bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, 
 fr_dtype fr_hot_dtype_of(PyObject *type);
 /* Pushes an array of a shape, of one number. */
 void fr_hot_filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype d, int number);
+/* Pushes an item of a list; stores one. A list of what is written out. */
+void fr_hot_list_item(struct reader *r, const struct fr_hot_value *list, int index);
+void fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, const struct fr_hot_value *v);
+struct fr_hot_value fr_hot_new_list(struct reader *r, const struct fr_hot_value *of);
 /* A method of an array or a list, and the two for the stack; false: there is none. */
 bool fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name);
 void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n);

@@ -371,6 +371,10 @@ fr_hot_load_item(struct reader *r)
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
     }
+    if (of.kind == FR_HOT_LIST && is_whole(&key) && key.dtype != FR_BOOL) {
+        fr_hot_list_item(r, &of, key.reg);
+        return;
+    }
     if (of.kind != FR_HOT_ARRAY) {
         fr_hot_leave(r);
         return;
@@ -394,6 +398,10 @@ fr_hot_store_item(struct reader *r)
     struct fr_hot_value key = fr_hot_pop(r), of = fr_hot_pop(r), v = fr_hot_pop(r), part;
     int                 n, first, reg;
 
+    if (!r->ended && of.kind == FR_HOT_LIST && is_whole(&key) && key.dtype != FR_BOOL) {
+        fr_hot_list_store(r, &of, key.reg, &v);
+        return;
+    }
     if (r->ended || of.kind != FR_HOT_ARRAY) {
         fr_hot_leave(r);
         return;
@@ -430,9 +438,11 @@ fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n)
     struct fr_hot_value v = {.kind = FR_HOT_WALK, .n_parts = (uint8_t)n, .reg = (int16_t)fr_hot_fresh(r, FR_HOT_CELLS)};
 
     for (int k = 0; k < n; k++) {
-        fr_hot_emit(r, FR_HOT_MOVE_VIEW, v.reg + k, array[k].reg, 0);
-        v.part[k].dtype = array[k].dtype;
-        v.part[k].ndim = array[k].ndim;
+        fr_hot_move(r, &array[k], v.reg + k);
+        if (!fr_hot_set_part(&v, k, &array[k])) {
+            fr_hot_leave(r);
+            return;
+        }
     }
     fr_hot_emit(r, FR_HOT_CONST, v.reg, 0, 0)->i = 0;
     fr_hot_push(r, v);

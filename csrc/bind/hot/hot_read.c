@@ -32,7 +32,9 @@ get_iterator(struct reader *r)
 {
     struct fr_hot_value v = fr_hot_pop(r);
 
-    if (!r->ended && v.kind == FR_HOT_ARRAY)
+    if (!r->ended && (v.kind == FR_HOT_TUPLE || v.kind == FR_HOT_DISPLAY) && v.ndim > 0) /* (nobody sees what is gone over) */
+        v = fr_hot_new_list(r, &v);
+    if (!r->ended && (v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST))
         fr_hot_walk(r, &v, 1);
     else if (!r->ended && (v.kind == FR_HOT_RANGE || v.kind == FR_HOT_WALK))
         fr_hot_push(r, v);
@@ -70,6 +72,7 @@ iterate(struct reader *r, int32_t behind)
     in = fr_hot_emit(r, it.kind == FR_HOT_RANGE ? FR_HOT_NEXT : FR_HOT_NEXT_ITEM, to = fr_hot_fresh(r, 1), it.reg, 0);
     in->at = block;
     in->n = it.n_parts;
+    in->c = it.lists;
     if (it.kind == FR_HOT_RANGE) {
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
@@ -77,6 +80,13 @@ iterate(struct reader *r, int32_t behind)
     if (it.is_numbered)
         fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
     for (int k = 0; k < it.n_parts; k++) {
+        if (it.lists >> k & 1) {
+            struct fr_hot_value list = {.kind = FR_HOT_LIST, .n_parts = 1, .reg = (int16_t)(it.reg + k)};
+
+            list.part[0] = it.part[k];
+            fr_hot_list_item(r, &list, to);
+            continue;
+        }
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = it.part[k].dtype, .ndim = it.part[k].ndim,
                                              .reg = (int16_t)(it.reg + k)});
         fr_hot_push(r, number(FR_HOT_PYTHON, FR_I64, to));
@@ -312,7 +322,7 @@ read_block(struct reader *r, int k)
     struct fr_asm_instruction in;
     PyObject                 *code;
 
-    r->s = r->p->block[k].state;
+    fr_hot_block_state(&r->p->block[k], &r->s);
     code = frame_of(r)->bytes;
     header = r->s.frame == 0 ? r->source->header : -1;
     r->p->block[k].ins = r->p->n_ins;
@@ -425,7 +435,7 @@ fr_hot_line(const struct fr_hot_program *p, int32_t ins)
     for (int k = 0; k < p->n_blocks; k++)
         if (p->block[k].ins >= 0 && p->block[k].ins <= ins && (!found || p->block[k].ins > found->ins))
             found = &p->block[k];
-    return found ? PyCode_Addr2Line(p->frame[found->state.frame].code, found->at) : -1;
+    return found ? PyCode_Addr2Line(p->frame[found->frame].code, found->at) : -1;
 }
 
 static void
@@ -632,6 +642,8 @@ fr_hot_free(struct fr_hot_program *p)
         fr_free(p->fews);
         p->fews = next;
     }
+    for (int i = 0; i < p->n_blocks; i++)
+        fr_free(p->block[i].value);
     fr_free(p->ins);
     fr_free(p->head);
     fr_free(p->block);

@@ -136,6 +136,8 @@ fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
 TURN:
     if (FR_UNLIKELY(fr_fpe_raw() != 0))
         goto EXIT;
+    if (FR_UNLIKELY(p->appends))
+        fr_hot_log_forget(&log);
     log.n = log.n_bytes = 0;
     run->head = (int)in->i;
     run->n_turns++;
@@ -174,7 +176,7 @@ JUMP_BACK:
                 end = FR_HOT_RAISED;
                 goto EXIT;
             }
-            if (!p->appends) { /* (what others append to a list could not be told from what is put back) */
+            if (!p->appends && !(p->makes && log.n > 0)) { /* (others may append to lists, and let go of what is to be put back) */
                 Py_BEGIN_ALLOW_THREADS
                 Py_END_ALLOW_THREADS
             }
@@ -347,7 +349,7 @@ NEXT: { /* of the range at a, or the jump where there is none */
 }
 NEXT_ITEM: { /* of the iterator over n arrays at a: its index, or the jump where there is none */
     for (int k = 0; k < in->n; k++)
-        if (A.i >= view[in->a + k].dim[0])
+        if (A.i >= (in->c >> k & 1 ? PyList_GET_SIZE(view[in->a + k].array) : view[in->a + k].dim[0]))
             JUMP_TO(in->at);
     v = A.i++;
     TO.i = v;
@@ -441,6 +443,11 @@ TRANSPOSE: { /* n axes */
     TRIED(MAKE, fr_hot_run_make(run, in))
     TRIED(PRODUCT, fr_hot_run_product(run, in))
     TRIED(APPEND, fr_hot_run_append(run, &log, in))
+    TRIED(HOLD, fr_hot_run_hold(run, in))
+    TRIED(LIST_ITEM, fr_hot_run_list_item(run, in))
+    TRIED(LIST_STORE, fr_hot_run_list_store(run, &log, in))
+    TRIED(NEW_LIST, fr_hot_run_new_list(run, in))
+    TRIED(LIST_ARRAY, fr_hot_run_list_array(run, in))
     TRIED(OWN, fr_hot_run_object(run, in))
     TRIED(FEW, fr_hot_run_few(run, in->few, in->to))
     TRIED(DRAW, fr_hot_run_draw(run, in))

@@ -10,9 +10,9 @@
 struct fr_hot_old {
     char    *at;    /* of memory, or a list */
     uint64_t bits;  /* what was there; of more than 8 bytes: where among `bytes` it is kept */
-    int32_t  size;  /* in bytes; LISTED: a value was appended */
+    int32_t  size;  /* in bytes; LISTED: a value was appended; below: item REPLACED - size was stored, `bits` is the old one, held */
 };
-enum { FR_HOT_LISTED = -1, FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
+enum { FR_HOT_LISTED = -1, FR_HOT_REPLACED = -2, FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
 
 struct fr_hot_log {
     struct fr_hot_old *v;
@@ -25,6 +25,8 @@ struct fr_hot_log {
 bool fr_hot_log_add(struct fr_hot_log *, char *at, int32_t size);
 /* Puts all back. */
 void fr_hot_log_undo(const struct fr_hot_log *);
+/* What was replaced in lists is let go of. */
+void fr_hot_log_forget(const struct fr_hot_log *);
 void fr_hot_log_free(struct fr_hot_log *);
 
 /* ---- operations on arrays (hot_array_run.c): false: Python is to do it, and nothing was done */
@@ -37,6 +39,13 @@ bool fr_hot_run_make(struct fr_hot_run *, const struct fr_hot_ins *);
 void fr_hot_run_put(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_product(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_append(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ins *);
+/* Items of lists have to be what they seemed to be. */
+bool fr_hot_run_hold(struct fr_hot_run *, const struct fr_hot_ins *);
+bool fr_hot_run_list_item(struct fr_hot_run *, const struct fr_hot_ins *);
+bool fr_hot_run_list_store(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ins *);
+bool fr_hot_run_new_list(struct fr_hot_run *, const struct fr_hot_ins *);
+/* A list of numbers as an array of dtype c. */
+bool fr_hot_run_list_array(struct fr_hot_run *, const struct fr_hot_ins *);
 bool fr_hot_run_few(struct fr_hot_run *, const struct fr_hot_few *, int to);
 /* Fills the array at `to`, which was made just now, with numbers that are drawn. */
 bool fr_hot_run_draw(struct fr_hot_run *, const struct fr_hot_ins *);

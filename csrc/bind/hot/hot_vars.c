@@ -52,6 +52,30 @@ fr_hot_is_element(fr_dtype d)
     return d < FR_N_DTYPES && d != FR_U64 && d != FR_F16 && !fr_dtype_is_complex(d);
 }
 
+/* Its items seem to be what its first is: each is looked at when it is read. */
+static void
+type_of_list(PyObject *o, struct fr_hot_value *v)
+{
+    struct fr_hot_value item;
+
+    *v = (struct fr_hot_value){.kind = FR_HOT_LIST};
+    for (int k = 0; k < FR_HOT_PARTS && PyList_GET_SIZE(o) > 0; k++) {
+        o = PyList_GET_ITEM(o, 0);
+        if (PyList_CheckExact(o))
+            item = (struct fr_hot_value){.kind = FR_HOT_LIST};
+        else
+            fr_hot_type(o, &item);
+        if (item.kind == FR_HOT_OPAQUE)
+            break;
+        v->part[k].kind = item.kind;
+        v->part[k].dtype = item.dtype;
+        v->part[k].ndim = item.ndim;
+        v->n_parts++;
+        if (item.kind != FR_HOT_LIST)
+            break;
+    }
+}
+
 void
 fr_hot_type(PyObject *o, struct fr_hot_value *v)
 {
@@ -67,7 +91,7 @@ fr_hot_type(PyObject *o, struct fr_hot_value *v)
         if (fr_hot_is_element(d) && PyArray_NDIM(a) >= 1 && PyArray_NDIM(a) <= FR_HOT_AXES && PyArray_ISALIGNED(a))
             *v = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = (uint8_t)d, .ndim = (uint8_t)PyArray_NDIM(a)};
     } else if (PyList_CheckExact(o)) {
-        v->kind = FR_HOT_LIST;
+        type_of_list(o, v);
     } else if (!type_of_number(o, v)) {
         *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
     }
@@ -86,7 +110,7 @@ fr_hot_load(struct reader *r, int i)
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OWNER, .dtype = (uint8_t)i, .reg = -1});
         return;
     }
-    if (v.kind == FR_HOT_UNBOUND || v.kind == FR_HOT_OPAQUE || (v.kind == FR_HOT_LIST && r->p->is_set[i])) {
+    if (v.kind == FR_HOT_UNBOUND || v.kind == FR_HOT_OPAQUE) {
         fr_hot_leave(r);
         return;
     }
@@ -121,9 +145,11 @@ fr_hot_store(struct reader *r, int i)
 {
     struct fr_hot_value v = fr_hot_pop(r);
 
+    if (!r->ended && v.kind == FR_HOT_DISPLAY)
+        v = fr_hot_new_list(r, &v);
     if (r->ended)
         return;
-    if ((!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_NONE) ||
+    if ((!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_LIST && v.kind != FR_HOT_NONE) ||
         (r->p->owner[i] && (r->s.var[i].kind == FR_HOT_OPAQUE || r->s.var[i].kind == FR_HOT_UNBOUND))) {
         fr_hot_leave(r);
         return;
@@ -135,9 +161,9 @@ fr_hot_store(struct reader *r, int i)
         r->p->ins[r->p->n_ins - 1].to = (uint16_t)i; /* there at once */
     else
         fr_hot_move(r, &v, i);
-    r->p->has_views |= v.kind == FR_HOT_ARRAY;
+    r->p->has_views |= v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST;
     v.reg = (int16_t)i;
-    v.is_free = false;
+    v.is_free = v.is_borrowed = false;
     r->s.var[i] = v;
 }
 
