@@ -6,223 +6,10 @@
 #include <string.h>
 
 #include "backends/cpu/call.h"
-#include "base/alloc.h"
 #include "base/fpe.h"
 #include "runtime/judge.h"
 
-/* ---- the log */
-
-bool
-fr_hot_log_add(struct fr_hot_log *log, char *at, int32_t size)
-{
-    struct fr_hot_old *o;
-
-    if (FR_UNLIKELY(log->n >= log->cap) && (log->n >= FR_HOT_MOST_STORES || !FR_GROW(log->v, log->cap, log->n + 1)))
-        return false;
-    o = &log->v[log->n];
-    *o = (struct fr_hot_old){.at = at, .size = size};
-    if (size > (int32_t)sizeof o->bits) {
-        if (log->n_bytes + (size_t)size > FR_HOT_MOST_BYTES || !FR_GROW(log->bytes, log->cap_bytes, log->n_bytes + (size_t)size))
-            return false;
-        memcpy(log->bytes + log->n_bytes, at, (size_t)size);
-        o->bits = log->n_bytes;
-        log->n_bytes += (size_t)size;
-    } else if (size > 0) {
-        memcpy(&o->bits, at, (size_t)size);
-    }
-    log->n++;
-    return true;
-}
-
-void
-fr_hot_log_undo(const struct fr_hot_log *log)
-{
-    for (size_t i = log->n; i-- > 0;) {
-        const struct fr_hot_old *o = &log->v[i];
-
-        if (o->size <= FR_HOT_REPLACED) {
-            if (PyList_SetItem((PyObject *)o->at, FR_HOT_REPLACED - o->size, (PyObject *)(uintptr_t)o->bits) < 0)
-                PyErr_Clear(); /* (others made it shorter) */
-        } else if (o->size == FR_HOT_LISTED) {
-            PyObject *list = (PyObject *)o->at;
-
-            if (PyList_GET_SIZE(list) > 0 && PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0)
-                PyErr_Clear(); /* (what is taken out is no user's object: nothing is called) */
-        } else {
-            memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);
-        }
-    }
-}
-
-void
-fr_hot_log_forget(const struct fr_hot_log *log)
-{
-    for (size_t i = 0; i < log->n; i++)
-        if (log->v[i].size <= FR_HOT_REPLACED)
-            Py_DECREF((PyObject *)(uintptr_t)log->v[i].bits);
-}
-
-void
-fr_hot_log_free(struct fr_hot_log *log)
-{
-    fr_free(log->v);
-    fr_free(log->bytes);
-}
-
-/* Remembers all of a window. */
-static bool
-log_view(struct fr_hot_log *log, const struct fr_hot_view *v, int ndim, int size)
-{
-    const int64_t *dim = v->dim, *stride = v->stride;
-
-    if (ndim == 0)
-        return fr_hot_log_add(log, v->data, size);
-    if (ndim == 1 && stride[0] == size)
-        return dim[0] == 0 || fr_hot_log_add(log, v->data, (int32_t)(dim[0] * size));
-    for (int64_t i = 0; i < dim[0]; i++) {
-        struct fr_hot_view part = {.data = v->data + i * stride[0]};
-
-        for (int k = 1; k < ndim; k++) {
-            part.dim[k - 1] = dim[k];
-            part.stride[k - 1] = stride[k];
-        }
-        if (!log_view(log, &part, ndim - 1, size))
-            return false;
-    }
-    return true;
-}
-
-/* ---- arrays that are made */
-
-static bool
-is_like(PyObject *array, fr_dtype d, int ndim, const int64_t *dims)
-{
-    PyArrayObject *a = fr_array(array);
-
-    if (!PyArray_IS_C_CONTIGUOUS(a) || PyArray_NDIM(a) != ndim || PyArray_DESCR(a) != (PyArray_Descr *)fr_numpy_descrs[d])
-        return false;
-    for (int k = 0; k < ndim; k++)
-        if (PyArray_DIM(a, k) != dims[k])
-            return false;
-    return true;
-}
-
-/* Takes a reference to an array or a list: its place, + 1; 0: memory is out, and it is let go of. */
-static int32_t
-take(struct fr_hot_run *run, PyObject *o, bool is_held)
-{
-    struct fr_hot_pool *p = &run->pool;
-    size_t              k = p->first;
-
-    while (k < p->n && p->v[k].array)
-        k++;
-    if (k == p->n && !FR_GROW(p->v, p->cap, p->n + 1)) {
-        Py_DECREF(o);
-        return 0;
-    }
-    p->n += k == p->n;
-    p->first = k + 1;
-    p->v[k].array = o;
-    p->v[k].is_free = false;
-    p->v[k].is_held = is_held;
-    p->n_taken++;
-    return (int32_t)k + 1;
-}
-
-/* view[to] becomes that array or list, whose reference is the run's from now on. */
-static bool
-give(struct fr_hot_run *run, PyObject *o, int to)
-{
-    int32_t made = take(run, o, false);
-
-    if (!made)
-        return false;
-    fr_hot_read_any(o, &run->view[to]);
-    run->view[to].made = made;
-    return true;
-}
-
-static bool
-make(struct fr_hot_run *run, fr_dtype d, int ndim, const int64_t *dims, int to)
-{
-    struct fr_hot_pool *p = &run->pool;
-    npy_intp            sizes[FR_HOT_AXES];
-    PyObject           *array;
-
-    for (size_t k = 0; k < p->n; k++)
-        if (p->v[k].is_free && is_like(p->v[k].array, d, ndim, dims)) {
-            p->v[k].is_free = false;
-            p->n_taken++;
-            fr_hot_read_view(p->v[k].array, &run->view[to]);
-            run->view[to].made = (int32_t)k + 1;
-            return true;
-        }
-    for (int k = 0; k < ndim; k++)
-        sizes[k] = (npy_intp)dims[k];
-    array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(fr_numpy_descrs[d]), ndim, sizes, NULL, NULL, 0, NULL);
-    if (!array) {
-        PyErr_Clear();
-        return false;
-    }
-    return give(run, array, to);
-}
-
-void
-fr_hot_pool_begin(const struct fr_hot_program *p, struct fr_hot_run *run)
-{
-    for (int i = 0; i < p->n_vars; i++)
-        run->view[i].made = run->saved_view[i].made = 0;
-    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
-        run->view[i].made = 0;
-}
-
-void
-fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool turns)
-{
-    struct fr_hot_pool *pool = &run->pool;
-
-    for (size_t k = 0; k < pool->n; k++)
-        pool->v[k].is_seen = false;
-    for (int i = 0; i < p->n_vars; i++) {
-        if (run->view[i].made)
-            pool->v[run->view[i].made - 1].is_seen = true;
-        if (!turns && run->saved_view[i].made)
-            pool->v[run->saved_view[i].made - 1].is_seen = true;
-    }
-    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
-        if (run->view[i].made)
-            pool->v[run->view[i].made - 1].is_seen = true;
-    for (size_t k = 0; k < pool->n; k++) {
-        if (!pool->v[k].array)
-            continue;
-        pool->v[k].is_free = !pool->v[k].is_seen && Py_REFCNT(pool->v[k].array) == 1 && PyArray_CheckExact(pool->v[k].array) &&
-                             PyArray_CHKFLAGS(fr_array(pool->v[k].array), NPY_ARRAY_OWNDATA);
-        /* Until a turn the log may lead to what was made; items of lists are held by these, or were replaced, and by the log. */
-        if (!pool->v[k].is_seen && !pool->v[k].is_free && (turns || (pool->v[k].is_held && Py_REFCNT(pool->v[k].array) > 1)))
-            Py_CLEAR(pool->v[k].array);
-    }
-    pool->n_taken = 0;
-    pool->first = 0;
-}
-
-void
-fr_hot_run_end(struct fr_hot_run *run)
-{
-    for (size_t k = 0; k < run->pool.n; k++)
-        Py_XDECREF(run->pool.v[k].array);
-    fr_free(run->pool.v);
-    run->pool = (struct fr_hot_pool){.v = NULL};
-}
-
 /* ---- operands */
-
-static void
-write_number(const union fr_hot_cell *cell, fr_dtype d, char *to)
-{
-    float f = d == FR_F32 ? (float)cell->f : 0;
-
-    memcpy(to, d == FR_F32 ? (const void *)&f : (const void *)cell, (size_t)fr_dtype_size(d)); /* (the machine is little-endian) */
-}
 
 static void
 read_number(const char *from, fr_dtype d, union fr_hot_cell *to)
@@ -342,7 +129,7 @@ operand(struct fr_hot_run *run, const struct fr_hot_map *m, int k, int ndim, con
     char    *at;
 
     if (m->arg[k].ndim == 0) {
-        write_number(&run->reg[m->arg[k].reg], as, number);
+        fr_hot_write_number(&run->reg[m->arg[k].reg], as, number);
         return number;
     }
     at = gather(&run->view[m->arg[k].reg], m->arg[k].ndim, ndim, dims, fr_dtype_size(d), run->scratch[2 * k]);
@@ -384,7 +171,7 @@ fr_hot_run_map(struct fr_hot_run *run, const struct fr_hot_map *m, int to)
         once |= (unsigned)(m->ndim > 0 && m->arg[k].ndim == 0) << k;
     }
     if (m->ndim > 0) { /* (an operand's register may be that of the result) */
-        if (!make(run, m->to, m->ndim, dims, to))
+        if (!fr_hot_make(run, m->to, m->ndim, dims, to))
             return false;
         out = run->view[to].data;
     }
@@ -445,7 +232,7 @@ fr_hot_run_copy(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_
     if (m->arg[0].ndim > 0 && (v->stride[0] < 0 || run->view[m->arg[0].reg].stride[0] < 0 ||
                                runs_into(v, &run->view[m->arg[0].reg], ndim, m->arg[0].ndim, fr_dtype_size(m->arg[0].dtype))))
         return false;
-    if (n > FR_HOT_ELEMENTS || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !log_view(log, v, ndim, size))
+    if (n > FR_HOT_ELEMENTS || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !fr_hot_log_view(log, v, ndim, size))
         return false;
     step = m->arg[0].ndim == 0 ? 0 : size;
     for (int k = ndim; k-- > 0; step *= v->dim[k])
@@ -470,7 +257,7 @@ fr_hot_run_make(struct fr_hot_run *run, const struct fr_hot_ins *in)
         if (dims[k] < 0 || __builtin_mul_overflow(n, dims[k], &n))
             return false;
     }
-    if (n > FR_HOT_ELEMENTS || !make(run, d, in->n, dims, in->to))
+    if (n > FR_HOT_ELEMENTS || !fr_hot_make(run, d, in->n, dims, in->to))
         return false;
     for (int64_t i = 0; i < n; i++) /* a number's bits, in each element */
         memcpy(run->view[in->to].data + i * size, &in->i, (size_t)size);
@@ -482,7 +269,7 @@ fr_hot_run_put(struct fr_hot_run *run, const struct fr_hot_ins *in)
 {
     fr_dtype d = (fr_dtype)in->n;
 
-    write_number(&run->reg[in->to], d, run->view[in->a].data + in->i * fr_dtype_size(d));
+    fr_hot_write_number(&run->reg[in->to], d, run->view[in->a].data + in->i * fr_dtype_size(d));
 }
 
 /* Whether numpy.dot hands BLAS an operand where it lies. */
@@ -517,7 +304,7 @@ fr_hot_run_product(struct fr_hot_run *run, const struct fr_hot_ins *in)
         return false;
     out[0] = na == 2 ? m : n;
     out[1] = n;
-    if (!make(run, d, na + nb - 2, out, in->to))
+    if (!fr_hot_make(run, d, na + nb - 2, out, in->to))
         return false;
     steps[7] = na == 2 ? (nb == 2 ? n : 1) * size : 0;
     steps[8] = nb == 2 ? size : 0;
@@ -525,255 +312,4 @@ fr_hot_run_product(struct fr_hot_run *run, const struct fr_hot_ins *in)
     ptr[1] = b.data;
     ptr[2] = run->view[in->to].data;
     return fr_call_product(d, ptr, dims, steps);
-}
-
-bool
-fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
-{
-    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
-    PyObject                 *list = run->view[in->to].array, *o = fr_hot_boxed(&run->reg[in->a], &run->view[in->a], &type);
-    bool                      ok = o && fr_hot_log_add(log, (char *)list, FR_HOT_LISTED);
-
-    if (ok && PyList_Append(list, o) < 0) {
-        log->n--;
-        ok = false;
-    }
-    PyErr_Clear();
-    Py_XDECREF(o);
-    return ok;
-}
-
-bool
-fr_hot_run_object(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    const struct fr_hot_value type = {.kind = FR_HOT_ARRAY, .dtype = (uint8_t)in->c, .ndim = in->n};
-    PyObject                 *array;
-
-    if (!run->view[in->a].is_window)
-        return true;
-    if (!(array = fr_hot_boxed(NULL, &run->view[in->a], &type))) {
-        PyErr_Clear();
-        return false;
-    }
-    return give(run, array, in->a);
-}
-
-/* ---- draws, and calls of math */
-
-void
-fr_hot_draws_keep(struct fr_hot_run *run)
-{
-    memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
-    if (run->random.normal)
-        run->normal_saved = *run->random.normal;
-}
-
-void
-fr_hot_draws_undo(struct fr_hot_run *run)
-{
-    memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
-    if (run->random.normal)
-        *run->random.normal = run->normal_saved;
-}
-
-bool
-fr_hot_run_draw(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    const union fr_hot_cell *first = &run->reg[in->a], *second = &run->reg[in->b];
-    struct fr_hot_view      *v = &run->view[in->to];
-    bitgen_t                *draw = run->random.draw;
-    int64_t                  n = 1;
-
-    for (int k = 0; k < in->c; k++)
-        n *= v->dim[k];
-    if (in->n == FR_HOT_NORMALS && !run->random.normal)
-        return false;
-    if (in->n == FR_HOT_RANDINTS && (first->i < INT32_MIN || second->i > INT32_MAX || first->i >= second->i))
-        return false;
-    for (int64_t k = 0; k < n; k++)
-        switch (in->n) {
-        case FR_HOT_RANDOMS: ((double *)v->data)[k] = draw->next_double(draw->state); break;
-        case FR_HOT_UNIFORMS: ((double *)v->data)[k] = first->f + second->f * draw->next_double(draw->state); break;
-        case FR_HOT_NORMALS: ((double *)v->data)[k] = first->f + second->f * fr_few_draw_normal(run->random.normal); break;
-        default: ((int64_t *)v->data)[k] = first->i + fr_few_below(draw, second->i - first->i); break;
-        }
-    return true;
-}
-
-bool
-fr_hot_run_math(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    PyObject *arg[2] = {NULL, NULL}, *v = NULL;
-    bool      ok;
-
-    arg[0] = PyFloat_FromDouble(run->reg[in->a].f);
-    if (arg[0] && in->n == 2)
-        arg[1] = PyFloat_FromDouble(run->reg[in->b].f);
-    if (arg[in->n - 1])
-        v = PyObject_Vectorcall(in->function, arg, in->n, NULL);
-    ok = v && PyFloat_CheckExact(v);
-    if (ok)
-        run->reg[in->to].f = PyFloat_AS_DOUBLE(v);
-    PyErr_Clear();
-    Py_XDECREF(v);
-    Py_XDECREF(arg[0]);
-    Py_XDECREF(arg[1]);
-    return ok;
-}
-
-/* ---- functions of few elements */
-
-static PyObject *
-argument(const struct fr_hot_run *run, const struct fr_hot_few *few, const struct fr_hot_value *v)
-{
-    PyObject *tuple;
-
-    if (v->kind != FR_HOT_TUPLE && v->kind != FR_HOT_DISPLAY)
-        return fr_hot_boxed(&run->reg[v->reg], &run->view[v->reg], v);
-    tuple = PyTuple_New(v->ndim);
-    for (int k = 0; tuple && k < v->ndim; k++) {
-        const struct fr_hot_value *item = &few->item[v->items + k];
-        PyObject                  *o = fr_hot_boxed(&run->reg[item->reg], &run->view[item->reg], item);
-
-        if (!o)
-            Py_CLEAR(tuple);
-        else
-            PyTuple_SET_ITEM(tuple, k, o);
-    }
-    return tuple;
-}
-
-bool
-fr_hot_run_few(struct fr_hot_run *run, const struct fr_hot_few *few, int to)
-{
-    PyObject           *arg[FR_HOT_FEW_ARGS], *v = NULL;
-    struct fr_hot_value type;
-    int                 n = 0;
-    bool                ok = fr_fpe_raw() == 0; /* (the function lowers what was raised) */
-
-    for (; ok && n < few->n; n += ok)
-        ok = (arg[n] = argument(run, few, &few->arg[n])) != NULL;
-    if (ok)
-        v = few->call(arg, n, NULL);
-    while (n-- > 0)
-        Py_DECREF(arg[n]);
-    if (v)
-        fr_hot_type(v, &type);
-    PyErr_Clear();
-    if (!v || type.kind != few->to.kind || type.dtype != few->to.dtype || type.ndim != few->to.ndim || (type.kind == FR_HOT_ARRAY && Py_REFCNT(v) > 1)) {
-        Py_XDECREF(v);
-        return false;
-    }
-    if (type.kind == FR_HOT_ARRAY)
-        return give(run, v, to);
-    fr_hot_read_value(v, &type, &run->reg[to], &run->view[to]);
-    Py_DECREF(v);
-    return true;
-}
-
-/* ---- lists */
-
-static bool
-is_of_type(PyObject *o, int kind, int dtype, int ndim)
-{
-    struct fr_hot_value type;
-
-    if (kind == FR_HOT_PYTHON && dtype == FR_F64)
-        return PyFloat_CheckExact(o);
-    if (kind == FR_HOT_LIST)
-        return PyList_CheckExact(o);
-    fr_hot_type(o, &type);
-    return type.kind == kind && type.dtype == dtype && type.ndim == ndim;
-}
-
-/* The place of an index in a list; -1: it has none. */
-static Py_ssize_t
-place_of(PyObject *list, int64_t i)
-{
-    Py_ssize_t n = PyList_GET_SIZE(list);
-
-    i += i < 0 ? n : 0;
-    return i >= 0 && i < n ? (Py_ssize_t)i : -1;
-}
-
-bool
-fr_hot_run_list_item(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    const struct fr_hot_value type = {.kind = in->n, .dtype = (uint8_t)in->c, .ndim = (uint8_t)in->i};
-    PyObject                 *list = run->view[in->a].array, *o;
-    Py_ssize_t                i = place_of(list, run->reg[in->b].i);
-
-    if (i < 0 || !is_of_type(o = PyList_GET_ITEM(list, i), type.kind, type.dtype, type.ndim))
-        return false;
-    fr_hot_read_value(o, &type, &run->reg[in->to], &run->view[in->to]);
-    return true;
-}
-
-bool
-fr_hot_run_hold(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    struct fr_hot_view *v = &run->view[in->a];
-    int32_t             made = v->made ? v->made : take(run, Py_NewRef(v->array), true);
-
-    v->made = made;
-    return made != 0;
-}
-
-bool
-fr_hot_run_list_store(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
-{
-    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
-    PyObject                 *list = run->view[in->a].array, *old, *o;
-    Py_ssize_t                i = place_of(list, run->reg[in->b].i);
-    struct fr_hot_value       was;
-
-    if (i < 0 || i >= INT32_MAX)
-        return false;
-    old = PyList_GET_ITEM(list, i);
-    fr_hot_type(old, &was);
-    if (was.kind == FR_HOT_OPAQUE || !(o = fr_hot_boxed(&run->reg[in->to], &run->view[in->to], &type))) { /* (else somebody's code may run) */
-        PyErr_Clear();
-        return false;
-    }
-    if (!fr_hot_log_add(log, (char *)list, FR_HOT_REPLACED - (int32_t)i)) {
-        Py_DECREF(o);
-        return false;
-    }
-    log->v[log->n - 1].bits = (uint64_t)(uintptr_t)old; /* its reference goes there */
-    PyList_SET_ITEM(list, i, o);
-    return true;
-}
-
-bool
-fr_hot_run_new_list(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    PyObject *list = PyList_New(0);
-
-    if (list)
-        return give(run, list, in->to);
-    PyErr_Clear();
-    return false;
-}
-
-bool
-fr_hot_run_list_array(struct fr_hot_run *run, const struct fr_hot_ins *in)
-{
-    PyObject *list = run->view[in->a].array;
-    int64_t   n = PyList_GET_SIZE(list);
-    fr_dtype  d = (fr_dtype)in->c;
-
-    if (n == 0 || n > FR_HOT_ELEMENTS || !make(run, d, 1, &n, in->to))
-        return false;
-    for (int64_t i = 0; i < n; i++) {
-        PyObject            *o = PyList_GET_ITEM(list, i);
-        struct fr_hot_value  type;
-        union fr_hot_cell    cell;
-
-        fr_hot_type(o, &type);
-        if ((type.kind != FR_HOT_PYTHON && type.kind != FR_HOT_NUMPY) || type.dtype != d)
-            return false;
-        fr_hot_read_value(o, &type, &cell, NULL);
-        write_number(&cell, d, run->view[in->to].data + i * fr_dtype_size(d));
-    }
-    return true;
 }

@@ -1,5 +1,114 @@
-/* bind/hot/hot_box.c -- hot.h: values of translated loops as objects. */
-#include "bind/hot/hot.h"
+/* bind/hot/hot_box.c -- hot.h: what objects are to translated loops, and their values as objects. */
+#include "bind/hot/hot_int.h"
+
+/* ---- what objects are to the translation */
+
+fr_dtype
+fr_hot_number_dtype(PyTypeObject *type)
+{
+    const struct {
+        PyTypeObject *type;
+        fr_dtype      dtype;
+    } types[] = {{&PyDoubleArrType_Type, FR_F64}, {&PyLongArrType_Type, FR_I64}, {&PyBoolArrType_Type, FR_BOOL},
+                 {&PyFloatArrType_Type, FR_F32}, {&PyIntArrType_Type, FR_I32}, {&PyByteArrType_Type, FR_I8},
+                 {&PyUByteArrType_Type, FR_U8}, {&PyShortArrType_Type, FR_I16}, {&PyUShortArrType_Type, FR_U16},
+                 {&PyUIntArrType_Type, FR_U32}};
+
+    for (size_t k = 0; k < FR_LEN(types); k++)
+        if (type == types[k].type)
+            return types[k].dtype;
+    return FR_N_DTYPES;
+}
+
+static bool
+type_of_number(PyObject *o, struct fr_hot_value *v)
+{
+    fr_dtype d;
+
+    if (PyFloat_CheckExact(o) || PyBool_Check(o)) {
+        *v = number(FR_HOT_PYTHON, PyFloat_CheckExact(o) ? FR_F64 : FR_BOOL, 0);
+        return true;
+    }
+    if (PyLong_CheckExact(o)) {
+        int     over;
+        int64_t i = PyLong_AsLongLongAndOverflow(o, &over);
+
+        *v = number(FR_HOT_PYTHON, FR_I64, 0);
+        return !over && (i != -1 || !PyErr_Occurred());
+    }
+    d = fr_hot_number_dtype(Py_TYPE(o));
+    *v = number(FR_HOT_NUMPY, d, 0);
+    return d != FR_N_DTYPES;
+}
+
+/* Whether elements of a dtype are read and written. */
+bool
+fr_hot_is_element(fr_dtype d)
+{
+    return d < FR_N_DTYPES && d != FR_U64 && d != FR_F16 && !fr_dtype_is_complex(d);
+}
+
+/* Its items seem to be what its first is: each is looked at when it is read. */
+static void
+type_of_list(PyObject *o, struct fr_hot_value *v)
+{
+    struct fr_hot_value item;
+
+    *v = (struct fr_hot_value){.kind = FR_HOT_LIST};
+    for (int k = 0; k < FR_HOT_PARTS && PyList_GET_SIZE(o) > 0; k++) {
+        o = PyList_GET_ITEM(o, 0);
+        if (PyList_CheckExact(o))
+            item = (struct fr_hot_value){.kind = FR_HOT_LIST};
+        else
+            fr_hot_type(o, &item);
+        if (item.kind == FR_HOT_OPAQUE)
+            break;
+        v->part[k].kind = item.kind;
+        v->part[k].dtype = item.dtype;
+        v->part[k].ndim = item.ndim;
+        v->n_parts++;
+        if (item.kind != FR_HOT_LIST)
+            break;
+    }
+}
+
+void
+fr_hot_type(PyObject *o, struct fr_hot_value *v)
+{
+    *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    if (!o) {
+        v->kind = FR_HOT_UNBOUND;
+    } else if (o == Py_None) {
+        v->kind = FR_HOT_NONE;
+    } else if (PyArray_CheckExact(o)) {
+        PyArrayObject *a = fr_array(o);
+        fr_dtype       d = fr_numpy_dtype_of(PyArray_DESCR(a));
+
+        if (fr_hot_is_element(d) && PyArray_NDIM(a) >= 1 && PyArray_NDIM(a) <= FR_HOT_AXES && PyArray_ISALIGNED(a))
+            *v = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = (uint8_t)d, .ndim = (uint8_t)PyArray_NDIM(a)};
+    } else if (PyList_CheckExact(o)) {
+        type_of_list(o, v);
+    } else if (!type_of_number(o, v)) {
+        *v = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    }
+}
+
+fr_dtype
+fr_hot_dtype_of(PyObject *type)
+{
+    fr_dtype d;
+
+    if (type == (PyObject *)&PyFloat_Type)
+        return FR_F64;
+    if (type == (PyObject *)&PyLong_Type)
+        return FR_I64;
+    if (type == (PyObject *)&PyBool_Type)
+        return FR_BOOL;
+    d = fr_hot_number_dtype((PyTypeObject *)type);
+    return d;
+}
+
+/* ---- values as objects */
 
 void
 fr_hot_read_view(PyObject *o, struct fr_hot_view *v)

@@ -51,6 +51,13 @@ is_number(const struct fr_hot_value *v)
     return v->kind == FR_HOT_PYTHON || v->kind == FR_HOT_NUMPY;
 }
 
+/* Values that are known apart. */
+static inline bool
+is_written_out(const struct fr_hot_value *v)
+{
+    return v->kind == FR_HOT_TUPLE || v->kind == FR_HOT_DISPLAY;
+}
+
 static inline bool
 is_float(const struct fr_hot_value *v)
 {
@@ -149,12 +156,27 @@ struct fr_hot_value fr_hot_new_axis(struct reader *r, const struct fr_hot_value 
 struct fr_hot_value fr_hot_transposed(struct reader *r, const struct fr_hot_value *v);
 /* window[...] = v; nothing is pushed. */
 void fr_hot_store_window(struct reader *r, const struct fr_hot_value *window, const struct fr_hot_value *v);
+/* A fold of all elements; a copy; an array of that one's shape, of one number. */
+void fr_hot_fold(struct reader *r, fr_op op, const struct fr_hot_value *v);
+void fr_hot_copy(struct reader *r, const struct fr_hot_value *v);
+void fr_hot_like(struct reader *r, const struct fr_hot_value *v, int number);
+/* Numbers, equally long rows of numbers, or arrays of one shape, as an array, of a dtype (FR_N_DTYPES: theirs); false: they
+ * are others. */
+bool fr_hot_array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, struct fr_hot_value *out);
+void fr_hot_push_or_leave(struct reader *r, bool done, const struct fr_hot_value *v);
+
+/* ---- hot_numpy.c */
 /* A function of NumPy's; false: it is none that is known. */
 bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype);
 /* The dtype that a class of numbers stands for; FR_N_DTYPES: none. */
 fr_dtype fr_hot_dtype_of(PyObject *type);
 /* Pushes an array of a shape, of one number. */
 void fr_hot_filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype d, int number);
+
+/* ---- hot_list.c */
+void fr_hot_append(struct reader *r, struct fr_hot_value list, const struct fr_hot_value *v);
+/* A list of numbers as an array; false: they are none. */
+bool fr_hot_array_of_list(struct reader *r, const struct fr_hot_value *list, struct fr_hot_value *out);
 /* Pushes an item of a list; stores one. A list of what is written out. */
 void fr_hot_list_item(struct reader *r, const struct fr_hot_value *list, int index);
 void fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, const struct fr_hot_value *v);

@@ -5,6 +5,8 @@
 
 #include "bind/hot/hot.h"
 
+#include <string.h>
+
 /* ---- what was stored since the last turn */
 
 struct fr_hot_old {
@@ -29,7 +31,27 @@ void fr_hot_log_undo(const struct fr_hot_log *);
 void fr_hot_log_forget(const struct fr_hot_log *);
 void fr_hot_log_free(struct fr_hot_log *);
 
-/* ---- operations on arrays (hot_array_run.c): false: Python is to do it, and nothing was done */
+/* Remembers all of a window. */
+bool fr_hot_log_view(struct fr_hot_log *, const struct fr_hot_view *, int ndim, int size);
+
+/* ---- arrays and lists that a run holds */
+
+/* Takes a reference to an array or a list: its place, + 1; 0: memory is out, and it is let go of. */
+int32_t fr_hot_take(struct fr_hot_run *, PyObject *, bool is_held);
+/* view[to] becomes that array or list, whose reference is the run's from now on. */
+bool    fr_hot_give(struct fr_hot_run *, PyObject *, int to);
+/* view[to] becomes a new array, with anything in it. */
+bool    fr_hot_make(struct fr_hot_run *, fr_dtype, int ndim, const int64_t *dims, int to);
+
+static inline void
+fr_hot_write_number(const union fr_hot_cell *cell, fr_dtype d, char *to)
+{
+    float f = d == FR_F32 ? (float)cell->f : 0;
+
+    memcpy(to, d == FR_F32 ? (const void *)&f : (const void *)cell, (size_t)fr_dtype_size(d)); /* (the machine is little-endian) */
+}
+
+/* ---- operations on arrays (hot_array_run.c), and with objects (hot_object_run.c): false: Python is to do it, and nothing was done */
 
 bool fr_hot_run_map(struct fr_hot_run *, const struct fr_hot_map *, int to);
 bool fr_hot_run_fold(struct fr_hot_run *, const struct fr_hot_map *, int to);

@@ -1,0 +1,207 @@
+/* bind/hot/hot_pool.c -- see hot_run.h: what was stored since the last turn, and arrays and lists that runs hold. */
+#include "bind/hot/hot_run.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* ---- the log */
+
+bool
+fr_hot_log_add(struct fr_hot_log *log, char *at, int32_t size)
+{
+    struct fr_hot_old *o;
+
+    if (FR_UNLIKELY(log->n >= log->cap) && (log->n >= FR_HOT_MOST_STORES || !FR_GROW(log->v, log->cap, log->n + 1)))
+        return false;
+    o = &log->v[log->n];
+    *o = (struct fr_hot_old){.at = at, .size = size};
+    if (size > (int32_t)sizeof o->bits) {
+        if (log->n_bytes + (size_t)size > FR_HOT_MOST_BYTES || !FR_GROW(log->bytes, log->cap_bytes, log->n_bytes + (size_t)size))
+            return false;
+        memcpy(log->bytes + log->n_bytes, at, (size_t)size);
+        o->bits = log->n_bytes;
+        log->n_bytes += (size_t)size;
+    } else if (size > 0) {
+        memcpy(&o->bits, at, (size_t)size);
+    }
+    log->n++;
+    return true;
+}
+
+void
+fr_hot_log_undo(const struct fr_hot_log *log)
+{
+    for (size_t i = log->n; i-- > 0;) {
+        const struct fr_hot_old *o = &log->v[i];
+
+        if (o->size <= FR_HOT_REPLACED) {
+            if (PyList_SetItem((PyObject *)o->at, FR_HOT_REPLACED - o->size, (PyObject *)(uintptr_t)o->bits) < 0)
+                PyErr_Clear(); /* (others made it shorter) */
+        } else if (o->size == FR_HOT_LISTED) {
+            PyObject *list = (PyObject *)o->at;
+
+            if (PyList_GET_SIZE(list) > 0 && PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0)
+                PyErr_Clear(); /* (what is taken out is no user's object: nothing is called) */
+        } else {
+            memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);
+        }
+    }
+}
+
+void
+fr_hot_log_forget(const struct fr_hot_log *log)
+{
+    for (size_t i = 0; i < log->n; i++)
+        if (log->v[i].size <= FR_HOT_REPLACED)
+            Py_DECREF((PyObject *)(uintptr_t)log->v[i].bits);
+}
+
+void
+fr_hot_log_free(struct fr_hot_log *log)
+{
+    fr_free(log->v);
+    fr_free(log->bytes);
+}
+
+bool
+fr_hot_log_view(struct fr_hot_log *log, const struct fr_hot_view *v, int ndim, int size)
+{
+    const int64_t *dim = v->dim, *stride = v->stride;
+
+    if (ndim == 0)
+        return fr_hot_log_add(log, v->data, size);
+    if (ndim == 1 && stride[0] == size)
+        return dim[0] == 0 || fr_hot_log_add(log, v->data, (int32_t)(dim[0] * size));
+    for (int64_t i = 0; i < dim[0]; i++) {
+        struct fr_hot_view part = {.data = v->data + i * stride[0]};
+
+        for (int k = 1; k < ndim; k++) {
+            part.dim[k - 1] = dim[k];
+            part.stride[k - 1] = stride[k];
+        }
+        if (!fr_hot_log_view(log, &part, ndim - 1, size))
+            return false;
+    }
+    return true;
+}
+
+/* ---- arrays that are made */
+
+static bool
+is_like(PyObject *array, fr_dtype d, int ndim, const int64_t *dims)
+{
+    PyArrayObject *a = fr_array(array);
+
+    if (!PyArray_IS_C_CONTIGUOUS(a) || PyArray_NDIM(a) != ndim || PyArray_DESCR(a) != (PyArray_Descr *)fr_numpy_descrs[d])
+        return false;
+    for (int k = 0; k < ndim; k++)
+        if (PyArray_DIM(a, k) != dims[k])
+            return false;
+    return true;
+}
+
+int32_t
+fr_hot_take(struct fr_hot_run *run, PyObject *o, bool is_held)
+{
+    struct fr_hot_pool *p = &run->pool;
+    size_t              k = p->first;
+
+    while (k < p->n && p->v[k].array)
+        k++;
+    if (k == p->n && !FR_GROW(p->v, p->cap, p->n + 1)) {
+        Py_DECREF(o);
+        return 0;
+    }
+    p->n += k == p->n;
+    p->first = k + 1;
+    p->v[k].array = o;
+    p->v[k].is_free = false;
+    p->v[k].is_held = is_held;
+    p->n_taken++;
+    return (int32_t)k + 1;
+}
+
+bool
+fr_hot_give(struct fr_hot_run *run, PyObject *o, int to)
+{
+    int32_t made = fr_hot_take(run, o, false);
+
+    if (!made)
+        return false;
+    fr_hot_read_any(o, &run->view[to]);
+    run->view[to].made = made;
+    return true;
+}
+
+bool
+fr_hot_make(struct fr_hot_run *run, fr_dtype d, int ndim, const int64_t *dims, int to)
+{
+    struct fr_hot_pool *p = &run->pool;
+    npy_intp            sizes[FR_HOT_AXES];
+    PyObject           *array;
+
+    for (size_t k = 0; k < p->n; k++)
+        if (p->v[k].is_free && is_like(p->v[k].array, d, ndim, dims)) {
+            p->v[k].is_free = false;
+            p->n_taken++;
+            fr_hot_read_view(p->v[k].array, &run->view[to]);
+            run->view[to].made = (int32_t)k + 1;
+            return true;
+        }
+    for (int k = 0; k < ndim; k++)
+        sizes[k] = (npy_intp)dims[k];
+    array = PyArray_NewFromDescr(&PyArray_Type, (PyArray_Descr *)Py_NewRef(fr_numpy_descrs[d]), ndim, sizes, NULL, NULL, 0, NULL);
+    if (!array) {
+        PyErr_Clear();
+        return false;
+    }
+    return fr_hot_give(run, array, to);
+}
+
+void
+fr_hot_pool_begin(const struct fr_hot_program *p, struct fr_hot_run *run)
+{
+    for (int i = 0; i < p->n_vars; i++)
+        run->view[i].made = run->saved_view[i].made = 0;
+    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
+        run->view[i].made = 0;
+}
+
+void
+fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool turns)
+{
+    struct fr_hot_pool *pool = &run->pool;
+
+    for (size_t k = 0; k < pool->n; k++)
+        pool->v[k].is_seen = false;
+    for (int i = 0; i < p->n_vars; i++) {
+        if (run->view[i].made)
+            pool->v[run->view[i].made - 1].is_seen = true;
+        if (!turns && run->saved_view[i].made)
+            pool->v[run->saved_view[i].made - 1].is_seen = true;
+    }
+    for (int i = FR_HOT_STACK_REGS; i < FR_HOT_TEMPORARY; i++)
+        if (run->view[i].made)
+            pool->v[run->view[i].made - 1].is_seen = true;
+    for (size_t k = 0; k < pool->n; k++) {
+        if (!pool->v[k].array)
+            continue;
+        pool->v[k].is_free = !pool->v[k].is_seen && Py_REFCNT(pool->v[k].array) == 1 && PyArray_CheckExact(pool->v[k].array) &&
+                             PyArray_CHKFLAGS(fr_array(pool->v[k].array), NPY_ARRAY_OWNDATA);
+        /* Until a turn the log may lead to what was made; items of lists are held by these, or were replaced, and by the log. */
+        if (!pool->v[k].is_seen && !pool->v[k].is_free && (turns || (pool->v[k].is_held && Py_REFCNT(pool->v[k].array) > 1)))
+            Py_CLEAR(pool->v[k].array);
+    }
+    pool->n_taken = 0;
+    pool->first = 0;
+}
+
+void
+fr_hot_run_end(struct fr_hot_run *run)
+{
+    for (size_t k = 0; k < run->pool.n; k++)
+        Py_XDECREF(run->pool.v[k].array);
+    fr_free(run->pool.v);
+    run->pool = (struct fr_hot_pool){.v = NULL};
+}
