@@ -114,7 +114,7 @@ class Drawer:
             "u = np.vstack((u, v))[1]", "u = np.hstack([u, v])[:n]", "u = np.sort(v)", "p = np.argsort(v)", "u = np.roll(u, 1) * 1.0", "A = np.array([v] * 1)[:, :n] * np.eye(n)", "u = np.array([v, w[:n]])[i % 2]",
             "A = np.linalg.inv(A * 0.1 + np.eye(n))", f"u = np.clip({self.row(1)}, -1, {self.real(0)}) * 1", "x = np.clip(x, -2.0, 2.0)", "z = np.array([z[0], x, y])", "x = np.median(u)",
             "c = np.random.randint(low=0, high=n)", "u = np.arange(n) * x", "B = np.array([[x, y], [y, x]]) @ np.array([[1.0, 2], [3, 4]]) if n == 2 else B", "u = np.linalg.solve(A * 0.1 + np.eye(n), u)",
-            "fs[i % n] = x", "x = fs[j % n]", "x += fs[-1]", "c = cs[k % n]", "cs[i % n] += 1", "cs[j % n] = c", "x = ls[i % n][j % n]", "ls[i % n][j % n] = y",
+            "c = [1, -1, 4, -4][c % 4]", "x = (x, 0.5)[i % 2]", "x = pair(y, 1.5)[0]", "x = (y - 1.0) ** 2 + x ** 3", "y = math.exp(-800.0 - c % 9)", "fs[i % n] = x", "x = fs[j % n]", "x += fs[-1]", "c = cs[k % n]", "cs[i % n] += 1", "cs[j % n] = c", "x = ls[i % n][j % n]", "ls[i % n][j % n] = y",
             "ls[i % n][j % n] += 0.5", "u = rs[i % n]", "rs[i % n] = u", "u = u + rs[j % n]", "rs[i % n] += 1", "row = ls[i % n]; row[0] = 1.0", "if len(fs) < 30: fs.append(x)", "more = []",
             "more = [x]; more.append(y); u[0] = more[1]", "more = [0] * 1 if n < 0 else [y, 2.0]", "x = np.max(fs)", "x = np.mean([x, y, 0.5])", "u = np.array(fs)[:n] * 1", "c = len(ls)",
             "p[i % n] = cs[i % n]", "x = fs[c]", "fs[k] = 1.0", "more = [u, v]; u = more[i % 2]", "x = sum(fs)", "ls[j % n] = [x, y, 1.0]", "t = cs", "cs[i % n] = x", "more = fs; more[0] = 2.5",
@@ -197,7 +197,7 @@ class Drawer:
         for _ in range(self.r.randint(1, 3)):
             self.loop(0)
         self.add("return {k: v for k, v in locals().items()}")
-        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef pair(a, b):\n    if a is b:\n        return a, 1\n    return b, a\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
+        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef pair(a, b):\n    if a is None:\n        return a, 1\n    return b, a\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
 
 
 def draw(seed):

