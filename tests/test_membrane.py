@@ -571,7 +571,7 @@ def test_loops_over_elements_are_numpys_with_the_same_bits():
             theirs.step(k)
         same(theirs.x, walker.x, {})
         same(theirs.seen, walker.seen, {})
-        assert f.stats.unchanged >= 2 and step.stats.unchanged == 3
+        assert f.stats.unchanged >= 2 and step.stats.unchanged >= 3
         before = frit.stats()["nodes"]
         step(9)
         assert frit.stats()["nodes"] - before < 9      # (exp is frit's)

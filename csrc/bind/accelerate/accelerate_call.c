@@ -341,6 +341,19 @@ begins_unchanged(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
            n_elements_of(args, n_args) >= 0;
 }
 
+/* The same of one that is not exact: frit's functions are called in it, and not NumPy's. */
+bool
+fr_accelerate_is_plain(struct fr_callee *f)
+{
+    const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
+
+    if (f->habit.is_plain || FR_CALLEE(f->call, exact) != Py_None)
+        return f->habit.is_plain;
+    if (FR_UNLIKELY(stats->calls == 0) && FR_CALLEE(f->call, elements) == Py_True)
+        f->habit.begins = fr_plain_is_allowed();
+    return f->habit.begins || fr_plain_is_tried(&f->habit);
+}
+
 /* Makes it; all others are, too, if loops have left Python. */
 static PyObject *
 begin_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
@@ -378,8 +391,11 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     f->is_planned = fr_eval_had_plan();
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
-    if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None)
+    if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None) {
+        if (!raised && fr_plain_is_timed(&f->habit, false))
+            fr_plain_time(&f->habit, false, fr_now_ns() - began);
         fr_plain_judge(&f->habit, before, &after, false);
+    }
     note_loop(f, args, n_args, before, &after, began);
 }
 
@@ -400,7 +416,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
     }
-    began = FR_CALLEE(call, exact) != Py_None ? fr_now_ns() : 0;
+    began = fr_now_ns();
     fr_info_call_counters(&before);
     fr_call_begin();
     result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
@@ -475,7 +491,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     repeated = is_repeated(f);
     if (repeated && f->is_planned && !(watch = fr_capture_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
-    began = FR_CALLEE(call, exact) != Py_None ? fr_now_ns() : 0;
+    began = fr_now_ns();
     fr_info_call_counters(&before);
     if (watch)
         fr_capture_begin(watch);

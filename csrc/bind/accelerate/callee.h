@@ -15,6 +15,7 @@ struct fr_habit {
     uint8_t  n_turns;   /* how often they were and are no longer */
     uint8_t  n_tried;   /* plain calls that were made to be timed, of the trial that goes on */
     bool     is_settled;/* no more of them are made */
+    bool     begins;    /* the next call is plain: the function looks like loops over elements, and if loops leave Python so are all */
     uint8_t  n_late;    /* calls that were not, after the last turn */
     uint32_t n_plain;   /* calls that were, */
     uint32_t look_at;   /* and with which number one is made otherwise, to see whether that is still right */

@@ -72,6 +72,8 @@ void      fr_plain_judge(struct fr_habit *, const struct fr_call_counters *befor
 /* Whether the call is to be timed; and how long one took. */
 bool      fr_plain_is_timed(const struct fr_habit *, bool plain);
 void      fr_plain_time(struct fr_habit *, bool plain, int64_t ns);
+/* Of a first call that was one: whether loops of it have left Python. */
+void      fr_plain_note_first(struct fr_habit *, bool left_python, int64_t ns);
 /* Of functions that go other ways: a call that was none took so long; whether it is time to try one; whether that was sooner. */
 void      fr_plain_note_other(struct fr_habit *, int64_t ns);
 bool      fr_plain_is_tried(const struct fr_habit *);

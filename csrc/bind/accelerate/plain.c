@@ -14,7 +14,9 @@ enum {
     LOOK_AFTER = 64, /* plain calls to see whether that is still right, and then after 8 times as many */
     UNPLANNED = 12288,/* nodes: a plan of them takes longer than NumPy if each has fewer elements than */
     FEW_ELEMS = 32,
-    OPEN = 2,         /* times the cost: then it is still open who is sooner */
+    OPEN = 2,         /* times the cost: then it is still open who is sooner; */
+    OPEN_FEW = 12,    /* and where operations have few elements, so that loops may leave Python, as FEW on an average */
+    FEW = 256,
     LATE = 32,        /* calls, after which it is always open */
     SETTLED = 8,      /* calls, and */
     SETTLED_LOOKS = 16, /* looks, in which plans are made that may come back */
@@ -57,6 +59,13 @@ costs_of(const struct fr_call_counters *a, const struct fr_call_counters *b, boo
                   (uint64_t)fr_tune.needed_10ns * fr_info_since(b->n_syncs, a->n_syncs) + ELEMENTS * elems / 1000,
         .plain = OF_ARRAYS * arrays + OF_NUMBERS * (nodes > arrays ? nodes - arrays : 0) +
                  OF_VIEWS * (objects > nodes ? objects - nodes : 0) + OF_HANDED * handed + OF_ELEMENTS * elems / 1000};
+}
+
+/* Whether it made many small arrays. */
+static bool
+has_few_elements(const struct fr_call_counters *a, const struct fr_call_counters *b)
+{
+    return b->n_nodes - a->n_nodes >= (uint64_t)fr_tune.plain_nodes && b->n_elems - a->n_elems < FEW * (b->n_nodes - a->n_nodes);
 }
 
 /* Whether a call was a loop over elements, or looked at each value, as far as counts tell. */
@@ -107,8 +116,10 @@ fr_plain_is_tried(const struct fr_habit *h)
 bool
 fr_plain_is(struct fr_habit *h, fr_args args, Py_ssize_t n_args)
 {
-    if (FR_LIKELY(!h->is_plain && !fr_plain_is_tried(h)) || !may_be_plain(h) || has_large(args, n_args))
+    if (FR_LIKELY(!h->is_plain && !h->begins && !fr_plain_is_tried(h)) || !may_be_plain(h) || has_large(args, n_args)) {
+        h->begins = false;
         return false;
+    }
     if (!h->is_plain || h->n_plain++ < h->look_at)
         return true;
     h->look_at = 8 * h->look_at;
@@ -119,7 +130,7 @@ bool
 fr_plain_is_timed(const struct fr_habit *h, bool plain)
 {
     if (plain)
-        return !h->is_plain || h->n_turns > 0 || h->n_plain + 1 >= h->look_at;
+        return !h->is_plain || h->begins || h->n_turns > 0 || h->n_plain + 1 >= h->look_at;
     return h->is_timed || (h->is_open && !h->is_settled && h->n_other >= WARM && h->n_other + LATELY >= h->try_at) ||
            (h->n_turns == TURNS && h->n_late <= LATE_TIMED);
 }
@@ -173,6 +184,18 @@ fr_plain_time(struct fr_habit *h, bool plain, int64_t ns)
     } else { /* once calls have been settled for long the last one counts */
         *least = *least && *least < ns && !h->is_timed ? *least : ns;
     }
+}
+
+void
+fr_plain_note_first(struct fr_habit *h, bool left_python, int64_t ns)
+{
+    h->begins = false;
+    if (!left_python)
+        return;
+    h->is_plain = h->is_timed = true;
+    h->plain_ns = ns;
+    h->n_plain = 0;
+    h->look_at = LOOK_AFTER;
 }
 
 void
@@ -288,7 +311,7 @@ fr_plain_judge(struct fr_habit *h, const struct fr_call_counters *before, const 
     h->is_timed &= plain;
     if (h->n_turns == TURNS && ++h->n_late == LATE_TIMED + 1 && h->plain_ns) /* the last word */
         settle(h);
-    h->is_open = c.plain < OPEN * c.traced || h->n_other >= LATE;
+    h->is_open = c.plain < (has_few_elements(before, after) ? OPEN_FEW : OPEN) * c.traced || h->n_other >= LATE;
     h->n_other++;
     if (plain && !h->look_at)
         h->look_at = LOOK_AFTER;

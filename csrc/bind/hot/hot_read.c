@@ -220,6 +220,12 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
             fr_hot_leave(r);
         break;
     case BUILD_SLICE: fr_hot_build_slice(r, arg); break;
+#ifdef STORE_SLICE
+    case STORE_SLICE:
+        fr_hot_build_slice(r, 2);
+        fr_hot_store_item(r);
+        break;
+#endif
 #ifdef BINARY_SLICE
     case BINARY_SLICE:
         fr_hot_build_slice(r, 2);
