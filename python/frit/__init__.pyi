@@ -17,42 +17,41 @@ from ._core import (
     ascontiguousarray, asfortranarray as asfortranarray, astype as astype, atleast_1d as atleast_1d,
     atleast_2d as atleast_2d, atleast_3d as atleast_3d, average as average, bartlett as bartlett,
     bincount as bincount, blackman as blackman, broadcast_arrays as broadcast_arrays, broadcast_to
-    as broadcast_to, called_plain as called_plain, choose as choose, clip as clip, column_stack as
-    column_stack, compress as compress, concat as concat, concatenate as concatenate, convolve as
-    convolve, copy as copy, copyto as copyto, corrcoef as corrcoef, correlate as correlate,
-    count_nonzero as count_nonzero, cov as cov, cross as cross, cummax as cummax, cummin as cummin,
-    cumprod as cumprod, cumsum as cumsum, cumulative_prod as cumulative_prod, cumulative_sum as
-    cumulative_sum, delete as delete, diag as diag, diagflat as diagflat, diagonal as diagonal, diff
-    as diff, digitize as digitize, dot as dot, dsplit as dsplit, dstack as dstack, ediff1d as
-    ediff1d, einsum as einsum, empty as empty, empty_like as empty_like, erf as erf, erfc as erfc,
-    eval as eval, expand_dims as expand_dims, extract as extract, eye as eye, few_names as
-    few_names, fill_diagonal as fill_diagonal, flatnonzero as flatnonzero, flip as flip, fliplr as
-    fliplr, flipud as flipud, from_dlpack as from_dlpack, frombuffer as frombuffer, fromfile as
-    fromfile, fromfunction as fromfunction, fromiter as fromiter, fromstring as fromstring, full as
-    full, full_like as full_like, geomspace as geomspace, gradient as gradient, hamming as hamming,
-    hanning as hanning, histogram as histogram, hsplit as hsplit, hstack as hstack, i0 as i0,
-    identity as identity, imag as imag, indices as indices, inner as inner, insert as insert, interp
-    as interp, intersect1d as intersect1d, isclose as isclose, isin as isin, kaiser as kaiser, kron
-    as kron, lexsort as lexsort, linspace as linspace, loadtxt as loadtxt, logspace as logspace,
-    matrix_transpose as matrix_transpose, max as max, may_share_memory as may_share_memory, mean as
-    mean, median as median, meshgrid as meshgrid, min as min, moveaxis as moveaxis, nan_to_num as
-    nan_to_num, nanargmax as nanargmax, nanargmin as nanargmin, nanmax as nanmax, nanmean as
-    nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as nanstd, nansum as nansum, nanvar as
-    nanvar, nonzero as nonzero, ones as ones, ones_like as ones_like, outer as outer, pad as pad,
-    partition as partition, percentile as percentile, permute_dims as permute_dims, piecewise as
-    piecewise, place as place, prod as prod, ptp as ptp, put as put, put_along_axis as
-    put_along_axis, putmask as putmask, quantile as quantile, random_bits as random_bits,
-    random_normal as random_normal, random_uniform as random_uniform, ravel as ravel, real as real,
-    repeat as repeat, reshape as reshape, resize as resize, roll as roll, rollaxis as rollaxis,
-    rot90 as rot90, round as round, searchsorted as searchsorted, select as select, setdiff1d as
-    setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sinc as sinc, softplus as
-    softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum as sum, swapaxes
-    as swapaxes, take as take, take_along_axis as take_along_axis, tensordot as tensordot, tile as
-    tile, trace as trace, transpose as transpose, trapezoid as trapezoid, tri as tri, tril as tril,
-    triu as triu, tuned as tuned, union1d as union1d, unique as unique, unique_all as unique_all,
-    unique_counts as unique_counts, unique_inverse as unique_inverse, unstack as unstack, unwrap as
-    unwrap, vander as vander, var as var, vdot as vdot, vsplit as vsplit, vstack as vstack, ways as
-    ways, where as where, zeros as zeros, zeros_like as zeros_like)
+    as broadcast_to, choose as choose, clip as clip, column_stack as column_stack, compress as
+    compress, concat as concat, concatenate as concatenate, convolve as convolve, copy as copy,
+    copyto as copyto, corrcoef as corrcoef, correlate as correlate, count_nonzero as count_nonzero,
+    cov as cov, cross as cross, cummax as cummax, cummin as cummin, cumprod as cumprod, cumsum as
+    cumsum, cumulative_prod as cumulative_prod, cumulative_sum as cumulative_sum, delete as delete,
+    diag as diag, diagflat as diagflat, diagonal as diagonal, diff as diff, digitize as digitize,
+    dot as dot, dsplit as dsplit, dstack as dstack, ediff1d as ediff1d, einsum as einsum, empty as
+    empty, empty_like as empty_like, erf as erf, erfc as erfc, eval as eval, expand_dims as
+    expand_dims, extract as extract, eye as eye, fill_diagonal as fill_diagonal, flatnonzero as
+    flatnonzero, flip as flip, fliplr as fliplr, flipud as flipud, from_dlpack as from_dlpack,
+    frombuffer as frombuffer, fromfile as fromfile, fromfunction as fromfunction, fromiter as
+    fromiter, fromstring as fromstring, full as full, full_like as full_like, geomspace as
+    geomspace, gradient as gradient, hamming as hamming, hanning as hanning, histogram as histogram,
+    hsplit as hsplit, hstack as hstack, i0 as i0, identity as identity, imag as imag, indices as
+    indices, inner as inner, insert as insert, interp as interp, intersect1d as intersect1d, isclose
+    as isclose, isin as isin, kaiser as kaiser, kron as kron, lexsort as lexsort, linspace as
+    linspace, loadtxt as loadtxt, logspace as logspace, matrix_transpose as matrix_transpose, max as
+    max, may_share_memory as may_share_memory, mean as mean, median as median, meshgrid as meshgrid,
+    min as min, moveaxis as moveaxis, nan_to_num as nan_to_num, nanargmax as nanargmax, nanargmin as
+    nanargmin, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as
+    nanstd, nansum as nansum, nanvar as nanvar, nonzero as nonzero, ones as ones, ones_like as
+    ones_like, outer as outer, pad as pad, partition as partition, percentile as percentile,
+    permute_dims as permute_dims, piecewise as piecewise, place as place, prod as prod, ptp as ptp,
+    put as put, put_along_axis as put_along_axis, putmask as putmask, quantile as quantile,
+    random_bits as random_bits, random_normal as random_normal, random_uniform as random_uniform,
+    ravel as ravel, real as real, repeat as repeat, reshape as reshape, resize as resize, roll as
+    roll, rollaxis as rollaxis, rot90 as rot90, round as round, searchsorted as searchsorted, select
+    as select, setdiff1d as setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sinc as
+    sinc, softplus as softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum
+    as sum, swapaxes as swapaxes, take as take, take_along_axis as take_along_axis, tensordot as
+    tensordot, tile as tile, trace as trace, transpose as transpose, trapezoid as trapezoid, tri as
+    tri, tril as tril, triu as triu, tuned as tuned, union1d as union1d, unique as unique,
+    unique_all as unique_all, unique_counts as unique_counts, unique_inverse as unique_inverse,
+    unstack as unstack, unwrap as unwrap, vander as vander, var as var, vdot as vdot, vsplit as
+    vsplit, vstack as vstack, ways as ways, where as where, zeros as zeros, zeros_like as zeros_like)
 from ._core import Ufunc
 from .explain import Explanation
 
