@@ -126,6 +126,25 @@ def test_all_dtypes_are_read_and_written():
         check(f, np.array([0, 1, 1, 0, 1, 1, 0, 1, 1]).astype(dtype) * dtype(1), np.zeros(9, dtype), hot=True)
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32])
+def test_ints_that_do_not_fit_are_refused(dtype):
+    """NumPy's own numbers, too."""
+    def f(b, v):
+        for i in range(20):
+            b[i % 3] = v[i]
+        return b
+    v = np.arange(20) * 2
+    check(f, np.zeros(3, dtype), v)
+    v[13] = 1 << 40
+    done = []
+    for call in (written(f), lambda *args: runs(f, *args)):
+        b = np.zeros(3, dtype)
+        with pytest.raises(OverflowError) as raised:
+            call(b, v)
+        done.append((b.tolist(), str(raised.value)))
+    assert done[0] == done[1] and done[0][0] == [24, 20, 22]
+
+
 def test_rows_and_windows_are_views():
     def f(a):
         for i in range(a.shape[0]):

@@ -436,7 +436,9 @@ fr_hot_store_item(struct reader *r)
         fr_hot_leave(r); /* what a float is that no int has depends on the processor */
         return;
     } else {
-        reg = operand(r, &v, FR_HOT_NUMPY, of.dtype);
+        reg = v.reg;
+        if (v.dtype != of.dtype && v.dtype != FR_BOOL && of.dtype != FR_I64) /* else NumPy raises OverflowError, also for its own numbers */
+            fr_hot_emit(r, FR_HOT_FIT_I, reg = fr_hot_fresh(r, 1), v.reg, 0)->n = of.dtype;
     }
     fr_hot_emit(r, op_of(FR_HOT_STORE_BOOL, of.dtype), reg, of.reg, first)->n = (uint8_t)n;
 }
