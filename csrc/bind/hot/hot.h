@@ -80,7 +80,7 @@ struct fr_hot_view {
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
     X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(NORMAL) X(RANDINT) X(DRAW) X(IS_DIM) X(CALL_MATH) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
-    X(MAP) X(FOLD) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(LIST_ITEM) X(LIST_STORE) X(NEW_LIST) X(LIST_ARRAY) X(HOLD) X(OWN) X(FEW)                                                \
+    X(MAP) X(FOLD) X(FOLD_AXIS) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(LIST_ITEM) X(LIST_STORE) X(NEW_LIST) X(LIST_ARRAY) X(HOLD) X(OWN) X(FEW)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)

@@ -323,17 +323,40 @@ fr_hot_fold(struct reader *r, fr_op op, const struct fr_hot_value *v)
 }
 
 void
-fr_hot_copy(struct reader *r, const struct fr_hot_value *v)
+fr_hot_fold_axis(struct reader *r, fr_op op, const struct fr_hot_value *v, int64_t axis)
 {
-    struct fr_hot_map  *m = new_map(r, FR_OP_cast);
-    struct fr_hot_value out = *v;
+    struct fr_hot_map  *m;
+    struct fr_hot_value out = number(FR_HOT_ARRAY, v->dtype, 0);
+    struct fr_hot_ins  *in;
 
-    if (!m || !set_arg(r, m, v, (fr_dtype)v->dtype)) {
+    axis += axis < 0 ? 2 : 0;
+    if (v->ndim != 2 || axis < 0 || axis > 1 || v->dtype == FR_BOOL || fr_op_finds_index(op) || fr_op_result(op, v->dtype) != v->dtype ||
+        !(m = new_map(r, op)) || !set_arg(r, m, v, (fr_dtype)v->dtype)) {
         fr_hot_leave(r);
         return;
     }
-    m->ndim = v->ndim;
+    m->ndim = 1;
     m->to = (fr_dtype)v->dtype;
+    in = fr_hot_emit(r, FR_HOT_FOLD_AXIS, out.reg = (int16_t)fr_hot_fresh(r, 1), 0, 0);
+    in->map = m;
+    in->n = (uint8_t)axis;
+    out.ndim = 1;
+    r->p->makes = true;
+    fr_hot_push(r, out);
+}
+
+void
+fr_hot_convert(struct reader *r, const struct fr_hot_value *v, fr_dtype to)
+{
+    struct fr_hot_map  *m = new_map(r, FR_OP_cast);
+    struct fr_hot_value out = number(FR_HOT_ARRAY, to, 0);
+
+    if (v->kind != FR_HOT_ARRAY || (fr_dtype_is_float((fr_dtype)v->dtype) && !fr_dtype_is_float(to) && to != FR_BOOL) || !m || !set_arg(r, m, v, to)) {
+        fr_hot_leave(r);
+        return;
+    }
+    m->ndim = out.ndim = v->ndim;
+    m->to = to;
     out.reg = (int16_t)emit_map(r, FR_HOT_MAP, m, fr_hot_fresh(r, 1));
     r->p->makes = true;
     fr_hot_push(r, out);

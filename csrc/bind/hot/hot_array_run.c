@@ -206,6 +206,36 @@ fr_hot_run_fold(struct fr_hot_run *run, const struct fr_hot_map *m, int to)
     return true;
 }
 
+bool
+fr_hot_run_fold_axis(struct fr_hot_run *run, const struct fr_hot_map *m, int axis, int to)
+{
+    const struct fr_hot_view v = run->view[m->arg[0].reg];
+    fr_dtype                 d = m->arg[0].dtype, both[2] = {d, d};
+    int                      size = fr_dtype_size(d);
+    int64_t                  rows = v.dim[0], columns = v.dim[1], n = axis == 0 ? columns : rows;
+    char                    *out, *at[2];
+
+    /* (One column NumPy adds up as a row.) */
+    if (rows == 0 || columns < 2 || rows > FR_HOT_ELEMENTS || columns > FR_HOT_ELEMENTS || rows * columns > FR_HOT_ELEMENTS ||
+        !lies_together(&v, 2, size) || !fr_hot_make(run, m->to, 1, &n, to))
+        return false;
+    out = run->view[to].data;
+    if (axis == 1) {
+        for (int64_t i = 0; i < rows; i++)
+            if (!fr_host_fold(m->op, (size_t)columns, d, v.data + i * columns * size, out + i * size))
+                return false;
+        return true;
+    }
+    memcpy(out, v.data, (size_t)(columns * size));
+    at[0] = out;
+    for (int64_t i = 1; i < rows; i++) {
+        at[1] = v.data + i * columns * size;
+        if (!fr_host_map(fr_op_info[m->op].combine, (size_t)columns, both, 2, at, 0, d, out))
+            return false;
+    }
+    return true;
+}
+
 /* Whether NumPy copies element by element what it is about to overwrite: with another step than that with which it writes. */
 static bool
 runs_into(const struct fr_hot_view *to, const struct fr_hot_view *from, int ndim, int from_ndim, int size)

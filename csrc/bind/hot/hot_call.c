@@ -65,6 +65,8 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 
 enum { MOST_ARGS = 8 };
 
+enum { TO_INT = -1 }; /* Python's int */
+
 /* Functions of one double, of NumPy and of Python's math: the result's kind, and how it is computed. */
 static const struct function {
     const char *name;         /* "math.exp" */
@@ -72,6 +74,7 @@ static const struct function {
     double (*call)(double);
     enum fr_hot_op op;        /* instead of it */
 } functions[] = {
+    {"math.floor", TO_INT, floor, FR_HOT_CALL_F}, {"math.ceil", TO_INT, ceil, FR_HOT_CALL_F}, {"math.trunc", TO_INT, trunc, FR_HOT_CALL_F},
     {"math.sqrt", FR_HOT_PYTHON, NULL, FR_HOT_SQRT_F}, {"math.fabs", FR_HOT_PYTHON, NULL, FR_HOT_ABS_F},
     {"math.exp", FR_HOT_PYTHON, exp, FR_HOT_CALL_F},   {"math.sin", FR_HOT_PYTHON, sin, FR_HOT_CALL_F},
     {"math.cos", FR_HOT_PYTHON, cos, FR_HOT_CALL_F},   {"math.tan", FR_HOT_PYTHON, tan, FR_HOT_CALL_F},
@@ -108,7 +111,7 @@ function_of(PyObject *f)
 static bool
 takes(const struct function *f, const struct fr_hot_value *arg)
 {
-    return arg->dtype != FR_F32 && (f->kind == FR_HOT_PYTHON || is_float(arg));
+    return arg->dtype != FR_F32 && (f->kind == FR_HOT_PYTHON || is_float(arg)); /* (an int has a floor of its own) */
 }
 
 static void
@@ -119,6 +122,11 @@ call_function(struct reader *r, const struct function *f, const struct fr_hot_va
     fr_hot_emit(r, f->op, to = fr_hot_fresh(r, 1), reg, 0);
     if (f->op == FR_HOT_CALL_F)
         r->p->ins[r->p->n_ins - 1].call = f->call;
+    if (f->kind == TO_INT) {
+        fr_hot_emit(r, FR_HOT_F_TO_I, to, to, 0);
+        fr_hot_push_new(r, FR_HOT_PYTHON, FR_I64, to);
+        return;
+    }
     fr_hot_push_new(r, f->kind, FR_F64, to);
 }
 
@@ -513,6 +521,13 @@ takes_dtype(PyObject *names, const struct fr_hot_value *v, fr_dtype *dtype)
     return *dtype != FR_N_DTYPES;
 }
 
+/* Whether the only named argument is an axis. */
+static bool
+is_axis(PyObject *names)
+{
+    return PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "axis") == 0;
+}
+
 /* Whether it is one of those functions of Python's math that give doubles; for others Python is asked. */
 static bool
 is_of_math(PyObject *f)
@@ -578,7 +593,10 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         null = other;
     }
     if (!r->ended && null.kind == FR_HOT_OBJECT && (f.kind == FR_HOT_ARRAY || f.kind == FR_HOT_LIST)) {
-        fr_hot_call_method(r, null.object, &f, arg, n);
+        if (names && !(is_axis(names) && n == 1))
+            fr_hot_leave(r);
+        else
+            fr_hot_call_method(r, null.object, &f, arg, n);
         return;
     }
     if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < MOST_ARGS) {
@@ -598,6 +616,8 @@ fr_hot_call(struct reader *r, int n, int32_t next)
             fr_hot_leave(r);
         return;
     }
+    if (names && is_axis(names) && n == 2 && !PyFunction_Check(f.object))
+        names = NULL; /* as if it came second */
     for (int k = 0; k < n && (f.object == (PyObject *)&PyEnum_Type || f.object == (PyObject *)&PyZip_Type); k++)
         if ((arg[k].kind == FR_HOT_TUPLE || arg[k].kind == FR_HOT_DISPLAY) && arg[k].ndim > 0)
             arg[k] = fr_hot_new_list(r, &arg[k]); /* (nobody sees what is gone over) */
@@ -608,6 +628,10 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     } else if (n == 1 && (f.object == (PyObject *)&PyFloat_Type || f.object == (PyObject *)&PyLong_Type || f.object == (PyObject *)&PyBool_Type ||
                            f.object == (PyObject *)&PyDoubleArrType_Type)) {
         call_type(r, f.object, &arg[0]);
+    } else if (n == 1 && is_builtin(r, f.object, "round") && is_float(&arg[0]) && arg[0].dtype == FR_F64) {
+        static const struct function rounding = {"round", TO_INT, rint, FR_HOT_CALL_F};
+
+        call_function(r, &rounding, &arg[0]);
     } else if (n == 1 && is_builtin(r, f.object, "abs")) {
         call_abs(r, &arg[0]);
     } else if (n == 1 && is_builtin(r, f.object, "len") && arg[0].kind == FR_HOT_ARRAY) {

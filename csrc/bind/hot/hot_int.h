@@ -158,7 +158,10 @@ struct fr_hot_value fr_hot_transposed(struct reader *r, const struct fr_hot_valu
 void fr_hot_store_window(struct reader *r, const struct fr_hot_value *window, const struct fr_hot_value *v);
 /* A fold of all elements; a copy; an array of that one's shape, of one number. */
 void fr_hot_fold(struct reader *r, fr_op op, const struct fr_hot_value *v);
-void fr_hot_copy(struct reader *r, const struct fr_hot_value *v);
+/* Along one of two axes; of sum, prod, max, min. */
+void fr_hot_fold_axis(struct reader *r, fr_op op, const struct fr_hot_value *v, int64_t axis);
+/* A copy, of a dtype. */
+void fr_hot_convert(struct reader *r, const struct fr_hot_value *v, fr_dtype to);
 void fr_hot_like(struct reader *r, const struct fr_hot_value *v, int number);
 /* Numbers, equally long rows of numbers, or arrays of one shape, as an array, of a dtype (FR_N_DTYPES: theirs); false: they
  * are others. */

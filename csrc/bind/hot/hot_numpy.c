@@ -85,6 +85,27 @@ as_array(struct reader *r, struct fr_hot_value *v)
     return !is_written_out(&of) || fr_hot_array_of(r, &of, FR_N_DTYPES, v);
 }
 
+/* Of a fold along an axis, with what is to be known of it. */
+static void
+fold_along(struct reader *r, const struct row *row, struct fr_hot_value *v, int64_t axis)
+{
+    struct fr_hot_value arg[2];
+    int                 n = fr_hot_fresh(r, 1);
+
+    if (!as_array(r, v) || v->kind != FR_HOT_ARRAY || (row->what != FOLD && (row->what != MEAN || v->dtype != FR_F64))) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_fold_axis(r, row->what == MEAN ? FR_OP_sum : row->op, v, axis);
+    if (r->ended || row->what == FOLD)
+        return;
+    arg[0] = fr_hot_pop(r);
+    fr_hot_emit(r, FR_HOT_DIM, n, v->reg, 0)->n = (uint8_t)(axis < 0 ? axis + 2 : axis);
+    fr_hot_emit(r, FR_HOT_I_TO_F, n, n, 0);
+    arg[1] = number(FR_HOT_PYTHON, FR_F64, n);
+    fr_hot_map(r, FR_OP_divide, arg, 2);
+}
+
 static void
 call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_dtype dtype)
 {
@@ -111,7 +132,7 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
     case MEAN: mean(r, &arg[0]); break;
     case ARRAY:
         if (arg[0].kind == FR_HOT_ARRAY && dtype == FR_N_DTYPES) {
-            fr_hot_copy(r, &arg[0]);
+            fr_hot_convert(r, &arg[0], (fr_dtype)arg[0].dtype);
             break;
         }
         if (arg[0].kind == FR_HOT_LIST && dtype == FR_N_DTYPES)
@@ -122,7 +143,7 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
         break;
     case FILLED: fr_hot_filled(r, &arg[0], dtype == FR_N_DTYPES ? FR_F64 : dtype, row->number); break;
     case LIKE: fr_hot_like(r, &arg[0], row->number); break;
-    case COPY: fr_hot_copy(r, &arg[0]); break;
+    case COPY: fr_hot_convert(r, &arg[0], (fr_dtype)arg[0].dtype); break;
     case NORM: norm(r, &arg[0]); break;
     case OUTER: outer(r, &arg[0], &arg[1]); break;
     case BY_ELEMENTS: fr_hot_map(r, row->op, arg, row->n_args); break;
@@ -230,6 +251,7 @@ bool
 fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype)
 {
     static PyObject *found[FR_LEN(rows)], *few_found[FR_LEN(few_rows)];
+    union fr_hot_cell axis;
     fr_op            op = dtype == FR_N_DTYPES ? ufunc_op(f, n) : FR_N_OPS;
 
     if (op != FR_N_OPS) {
@@ -245,6 +267,10 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
         if (!found[k]) {
             found[k] = fr_numpy_attr(rows[k].name);
             PyErr_Clear();
+        }
+        if (found[k] == f && n == 2 && rows[k].n_args == 1 && fr_hot_constant_of(r, &arg[1], &axis) && arg[1].dtype == FR_I64) {
+            fold_along(r, &rows[k], &arg[0], axis.i);
+            return true;
         }
         if (found[k] == f && rows[k].n_args == n) {
             call_row(r, &rows[k], arg, dtype);
@@ -282,6 +308,7 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
 {
     const char         *name = PyUnicode_AsUTF8(PyDescr_NAME(method));
     struct fr_hot_value all[FR_HOST_ARGS] = {*of};
+    union fr_hot_cell   axis;
 
     PyErr_Clear();
     if (of->kind == FR_HOT_LIST) {
@@ -293,8 +320,16 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
     }
     for (int k = 0; k < n && k + 1 < (int)FR_LEN(all); k++)
         all[k + 1] = arg[k];
+    if (name && strcmp(name, "astype") == 0 && n == 1 && arg->kind == FR_HOT_OBJECT && fr_hot_dtype_of(arg->object) != FR_N_DTYPES) {
+        fr_hot_convert(r, of, fr_hot_dtype_of(arg->object));
+        return;
+    }
     for (size_t k = 0; name && k < FR_LEN(rows); k++)
-        if (rows[k].is_method && rows[k].n_args == n + 1 && strcmp(rows[k].name, name) == 0) {
+        if (rows[k].is_method && rows[k].n_args == 1 && n == 1 && strcmp(rows[k].name, name) == 0 && fr_hot_constant_of(r, arg, &axis) &&
+            arg->dtype == FR_I64) {
+            fold_along(r, &rows[k], all, axis.i);
+            return;
+        } else if (rows[k].is_method && rows[k].n_args == n + 1 && strcmp(rows[k].name, name) == 0) {
             call_row(r, &rows[k], all, FR_N_DTYPES);
             return;
         }

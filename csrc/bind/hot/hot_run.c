@@ -443,6 +443,7 @@ TRANSPOSE: { /* n axes */
     NEXT_INS();
     TRIED(MAP, fr_hot_run_map(run, in->map, in->to))
     TRIED(FOLD, fr_hot_run_fold(run, in->map, in->to))
+    TRIED(FOLD_AXIS, fr_hot_run_fold_axis(run, in->map, in->n, in->to))
     TRIED(COPY, fr_hot_run_copy(run, &log, in->map, in->to))
     TRIED(MAKE, fr_hot_run_make(run, in))
     TRIED(PRODUCT, fr_hot_run_product(run, in))

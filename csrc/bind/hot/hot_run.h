@@ -55,6 +55,8 @@ fr_hot_write_number(const union fr_hot_cell *cell, fr_dtype d, char *to)
 
 bool fr_hot_run_map(struct fr_hot_run *, const struct fr_hot_map *, int to);
 bool fr_hot_run_fold(struct fr_hot_run *, const struct fr_hot_map *, int to);
+/* Of two axes, along one. */
+bool fr_hot_run_fold_axis(struct fr_hot_run *, const struct fr_hot_map *, int axis, int to);
 /* view[to][...] = the argument. */
 bool fr_hot_run_copy(struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_map *, int to);
 bool fr_hot_run_make(struct fr_hot_run *, const struct fr_hot_ins *);
