@@ -76,7 +76,10 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, desc
 
 
 def unique_values(x: Any) -> Any:
-    """The different elements, sorted; every NaN is one of its own. (Those of numpy.unique_values come in any order.)"""
+    """The different elements, sorted; every NaN is one of its own; of zeros with either sign the first. (Those of
+    numpy.unique_values come in any order.)"""
+    if getattr(x, "dtype", None) is not None and x.dtype.kind in "fc":     # a sort that is not stable may end with either zero
+        return _core.numpy_call(_numpy.unique, (x,), {"equal_nan": False, "return_index": True})[0]
     return _core.numpy_call(_numpy.unique, (x,), {"equal_nan": False})
 
 
