@@ -36,11 +36,10 @@ def configurations():
     values = without("accelerate", "bad_input", "faults", "guest", "sharing")   # what an instruction set may change
     yield "all", {}, ["-m", "not soak"]         # the longest two first
     # What is settled while tracing does not wait for a compilation of every pair of dtypes, or of every ufunc.
-    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "40", "FRIT_REDUCTIONS": "120"},
+    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "30", "FRIT_REDUCTIONS": "80"},
            [*core, "-k", "not result_dtypes and not casts_are_exact and not values_of_other_dtypes and not outer_of_an_operation"
             " and not forms_of_powers and not mandelbrot1"])
-    yield "jit off, verified", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", **short}, core
-    yield "interpreter, 1 thread", {"FRIT_JIT": "interpret", "FRIT_NUM_THREADS": "1", **short}, core
+    yield "jit off, verified, 1 thread", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_NUM_THREADS": "1", **short}, core
     yield "node by node first", {"FRIT_EAGER_ELEMS": "131072", **short}, [
         *files, "-m", "core and not soak and not own and not planned"]
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
