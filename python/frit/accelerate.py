@@ -208,7 +208,8 @@ def accelerate(function: Any = None) -> Any:
     `function.stats` tells what the last call did: kernels run, calls handed to NumPy (fallbacks), and values that Python
     needed on the way (syncs); `stats.as_numpy` why calls ran as they are, if any did.  A function of nothing but exact
     operations may also run as it is, where that is the faster way to the same bits; `stats.unchanged` counts such calls.  So
-    may a loop over single elements or tiny arrays, with frit's functions where they are sooner or round: what its calls count
+    may a loop over single elements or small arrays, which then leaves Python where it can, with frit's functions where they are
+    sooner or round: what its calls count
     tells which way is the faster, and where that leaves it open a few calls of each kind are timed.  NumPy may be an argument
     or a default, as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by
     functools.partial.
