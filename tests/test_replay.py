@@ -21,6 +21,13 @@ MATRICES = {"m": np.arange(12.0).reshape(3, 4).T, "unused": [1, 2]}
 LIMITS = (0.5, 2.5)
 
 
+@pytest.fixture(autouse=True)
+def never_plain():
+    """Calls that take long may be tried as plain ones, which are none that are made again."""
+    with frit.config(off="unchanged"):
+        yield
+
+
 def replayed():
     return frit.stats()["replayed"]
 
@@ -697,7 +704,7 @@ def test_calls_are_made_again_once_a_late_plan_is_there(name):
             call(i, 1)
 
     frit.eval([])
-    with frit.config(eager_elems=131072, off="unchanged"):
+    with frit.config(eager_elems=131072):
         met = [ways(lambda: call(0))]
         assert met[0] == {"nodes": 1, "plan": 0, "again": 0}
         for i in range(1, 6):
