@@ -28,7 +28,7 @@ def configurations():
     # (Only files with core tests: importing and collecting the others takes seconds each time.)
     files = [f for f in sorted(glob.glob("tests/test_*.py", root_dir=ROOT)) if "mark.core" in open(os.path.join(ROOT, f)).read()]
     core = [*files, "-m", "core and not soak and not own"]
-    short = {"FRIT_FUZZ": "300", "FRIT_REDUCTIONS": "500"}
+    short = {"FRIT_FUZZ": "150", "FRIT_REDUCTIONS": "250"}
 
     def without(*names):
         return [f for f in core if f not in {f"tests/test_{name}.py" for name in names}]
@@ -36,7 +36,7 @@ def configurations():
     values = without("accelerate", "bad_input", "faults", "guest", "sharing")   # what an instruction set may change
     yield "all", {}, ["-m", "not soak"]         # the longest two first
     # What is settled while tracing does not wait for a compilation of every pair of dtypes, or of every ufunc.
-    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "30", "FRIT_REDUCTIONS": "80"},
+    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "20", "FRIT_REDUCTIONS": "60"},
            [*core, "-k", "not result_dtypes and not casts_are_exact and not values_of_other_dtypes and not outer_of_an_operation"
             " and not forms_of_powers and not mandelbrot1"])
     yield "jit off, verified, 1 thread", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_NUM_THREADS": "1", **short}, core
