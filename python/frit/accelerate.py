@@ -115,7 +115,7 @@ class _Function:
         self.rewritten = r
         known = closed(r)
         if known is None:
-            self.wrapper._set_call(over_elements(self.f.__code__) or None)
+            self.wrapper._set_call(None)
             return
         # What is watched is known to be no array.
         names = r.globals_read - {name for where, name, _ in r.watched if where is r.copy.__globals__}

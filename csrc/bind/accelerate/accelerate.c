@@ -308,19 +308,17 @@ accelerated_same(PyObject *self, PyObject *unused)
     return Py_NewRef(self);
 }
 
-/* _set_call(how): a _Call, of a closed function; None: by the membrane; True: likewise, and the first is plain, since the
- * function looks like loops over elements; a str: as they are, and why. */
+/* _set_call(how): a _Call, of a closed function; None: by the membrane; a str: as they are, and why. */
 static PyObject *
 accelerated_set_call(PyObject *self, PyObject *how)
 {
     struct accelerated *a = (struct accelerated *)self;
     struct fr_callee    callee = {.call = NULL};
 
-    if (how != Py_None && how != Py_True && !PyUnicode_Check(how) && !fr_callee_set(&callee, how)) {
+    if (how != Py_None && !PyUnicode_Check(how) && !fr_callee_set(&callee, how)) {
         PyErr_SetString(PyExc_TypeError, "_set_call() takes what accelerate makes");
         return NULL;
     }
-    callee.habit.begins = how == Py_True && ((struct fr_call_stats *)a->stats)->calls == 0;
     set_callee(a, callee);
     Py_XSETREF(a->reason, PyUnicode_Check(how) ? Py_NewRef(how) : NULL);
     a->is_found = true;
