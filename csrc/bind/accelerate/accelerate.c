@@ -49,7 +49,7 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
             return NULL;
         return PyObject_Vectorcall(f, args, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
     }
-    if (a->callee.call && !fr_membrane_is_active && !fr_membrane_is_plain && !fr_accelerate_is_plain(&a->callee)) {
+    if (a->callee.call && !fr_membrane_is_active && !fr_membrane_is_plain && !fr_accelerate_is_plain(&a->callee, args, n_args)) {
         call = Py_NewRef(a->callee.call); /* a call may come to make another */
         result = fr_accelerate_call(&a->callee, args, n_args, names);
         Py_DECREF(call);

@@ -13,7 +13,7 @@ int       fr_accelerate_init(PyObject *module);
 /* Whether what the function was found to be still holds. */
 bool      fr_accelerate_is_current(PyObject *call);
 /* Whether the next call of a closed function is a plain one. */
-bool      fr_accelerate_is_plain(struct fr_callee *);
+bool      fr_accelerate_is_plain(struct fr_callee *, fr_args args, Py_ssize_t n_args);
 /* A call of a closed function: positional arguments, then those named. Gives the tuple back where that is too much for
  * it, which no function returns. */
 PyObject *fr_accelerate_call(struct fr_callee *, fr_args args, Py_ssize_t n_args, PyObject *names);

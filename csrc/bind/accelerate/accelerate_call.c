@@ -343,7 +343,7 @@ begins_unchanged(const struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 
 /* The same of one that is not exact: frit's functions are called in it, and not NumPy's. */
 bool
-fr_accelerate_is_plain(struct fr_callee *f)
+fr_accelerate_is_plain(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 {
     const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
 
@@ -351,7 +351,7 @@ fr_accelerate_is_plain(struct fr_callee *f)
         return f->habit.is_plain;
     if (FR_UNLIKELY(stats->calls == 0) && FR_CALLEE(f->call, elements) == Py_True)
         f->habit.begins = fr_plain_is_allowed();
-    return f->habit.begins || fr_plain_is_tried(&f->habit);
+    return FR_UNLIKELY(f->habit.begins || fr_plain_is_tried(&f->habit)) && fr_plain_is(&f->habit, args, n_args);
 }
 
 /* Makes it; all others are, too, if loops have left Python. */
