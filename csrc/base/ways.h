@@ -48,6 +48,12 @@ fr_count_ways(enum fr_way way, unsigned n)
     atomic_store_explicit(&fr_ways_taken[way], before + n, memory_order_relaxed);
 }
 
+static inline unsigned long long
+fr_way_taken(enum fr_way way)
+{
+    return atomic_load_explicit(&fr_ways_taken[way], memory_order_relaxed);
+}
+
 static inline void
 fr_count_way(enum fr_way way)
 {

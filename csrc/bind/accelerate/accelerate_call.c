@@ -358,12 +358,19 @@ fr_accelerate_is_plain(struct fr_callee *f, fr_args args, Py_ssize_t n_args)
 static PyObject *
 begin_unchanged(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
 {
-    unsigned long long before = atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed);
+    unsigned long long before = fr_way_taken(FR_WAY_hot);
     PyObject          *result = run_unchanged(f->call, args, n_args, names);
 
-    if (atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed) != before)
+    if (fr_way_taken(FR_WAY_hot) != before)
         f->n_loop = INT64_MAX;
     return result;
+}
+
+/* Whether a traced call is: whoever may be plain for its time alone always is. */
+static bool
+is_timed(const struct fr_callee *f)
+{
+    return FR_CALLEE(f->call, exact) != Py_None || fr_plain_is_timed(&f->habit, false);
 }
 
 /* Whether this one is to be, to be made again, once it has a plan. */
@@ -392,7 +399,7 @@ note_stats(struct fr_callee *f, fr_args args, Py_ssize_t n_args, const struct fr
     if (after.n_nodes - before->n_nodes > f->n_operations)
         f->n_operations = after.n_nodes - before->n_nodes;
     if (fr_call_depth == 0 && FR_CALLEE(f->call, exact) == Py_None) {
-        if (!raised && fr_plain_is_timed(&f->habit, false))
+        if (!raised && began)
             fr_plain_time(&f->habit, false, fr_now_ns() - began);
         fr_plain_judge(&f->habit, before, &after, false);
     }
@@ -416,7 +423,7 @@ enter(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObject *names)
             fr_replays_add(&f->replays, NULL);
         return Py_NewRef(call);
     }
-    began = fr_now_ns();
+    began = is_timed(f) ? fr_now_ns() : 0;
     fr_info_call_counters(&before);
     fr_call_begin();
     result = fr_enter_call(f, watch, n_args, names, repeated, &refused, &body);
@@ -491,7 +498,7 @@ fr_accelerate_call(struct fr_callee *f, fr_args args, Py_ssize_t n_args, PyObjec
     repeated = is_repeated(f);
     if (repeated && f->is_planned && !(watch = fr_capture_watch(call, args, n_args, NULL)))
         fr_replays_add(&f->replays, NULL);
-    began = fr_now_ns();
+    began = is_timed(f) ? fr_now_ns() : 0;
     fr_info_call_counters(&before);
     if (watch)
         fr_capture_begin(watch);

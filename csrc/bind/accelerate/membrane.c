@@ -171,13 +171,11 @@ run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habi
 {
     bool      is_timed = !fr_membrane_is_plain && fr_plain_is_timed(habit, true);
     int64_t   began = is_timed ? fr_now_ns() : 0;
-    uint64_t  before = fr_membrane_n_large;
-    unsigned long long n_hot = atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed);
+    uint64_t  before = fr_membrane_n_large, n_hot = fr_way_taken(FR_WAY_hot);
     PyObject *result = fr_membrane_call_plain(function, args, n_args, names);
 
     if (habit->begins)
-        fr_plain_note_first(habit, result && atomic_load_explicit(&fr_ways_taken[FR_WAY_hot], memory_order_relaxed) != n_hot,
-                            fr_now_ns() - began);
+        fr_plain_note_first(habit, result && fr_way_taken(FR_WAY_hot) != n_hot, fr_now_ns() - began);
     else if (is_timed && result)
         fr_plain_time(habit, true, fr_now_ns() - began);
     if (fr_membrane_n_large != before)

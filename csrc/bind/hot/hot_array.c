@@ -22,37 +22,21 @@ new_map(struct reader *r, fr_op op)
     return m;
 }
 
-/* Emits an instruction that does what a map says, with a new register. */
-static int
+/* Emits an instruction that does what a map says. */
+static struct fr_hot_ins *
 emit_map(struct reader *r, enum fr_hot_op op, struct fr_hot_map *m, int to)
 {
-    fr_hot_emit(r, op, to, 0, 0)->map = m;
-    return to;
-}
+    struct fr_hot_ins *in = fr_hot_emit(r, op, to, 0, 0);
 
-/* A number as an operand of that dtype: its register; -1: it is none. */
-static int
-number_as(struct reader *r, const struct fr_hot_value *v, fr_dtype as)
-{
-    int to;
-
-    if (fr_dtype_is_float(as))
-        return fr_hot_as_double(r, v);
-    if (as == FR_BOOL)
-        return fr_hot_as_truth(r, v);
-    if (!is_whole(v))
-        return -1;
-    if (v->dtype == as || v->dtype == FR_BOOL || as == FR_I64)
-        return v->reg;
-    fr_hot_emit(r, FR_HOT_FIT_I, to = fr_hot_fresh(r, 1), v->reg, 0)->n = (uint8_t)as; /* else NumPy raises OverflowError */
-    return to;
+    in->map = m;
+    return in;
 }
 
 static bool
 set_arg(struct reader *r, struct fr_hot_map *m, const struct fr_hot_value *v, fr_dtype as)
 {
     bool is_array = v->kind == FR_HOT_ARRAY;
-    int  k = m->n_args++, reg = is_array ? v->reg : number_as(r, v, as);
+    int  k = m->n_args++, reg = is_array ? v->reg : fr_hot_number_as(r, v, as);
 
     m->arg[k].reg = (uint16_t)reg;
     m->arg[k].ndim = is_array ? v->ndim : 0;
@@ -87,9 +71,8 @@ map(struct reader *r, fr_op op, const struct fr_hot_value *arg, int n, bool weak
             return false;
     m->ndim = (uint8_t)ndim;
     m->to = fr_op_result(op, compute);
-    *out = number(ndim ? FR_HOT_ARRAY : FR_HOT_NUMPY, m->to, emit_map(r, FR_HOT_MAP, m, fr_hot_fresh(r, 1)));
-    out->ndim = m->ndim;
-    r->p->makes |= ndim > 0;
+    *out = ndim ? fr_hot_new_array(r, m->to, ndim) : number(FR_HOT_NUMPY, m->to, fr_hot_fresh(r, 1));
+    emit_map(r, FR_HOT_MAP, m, out->reg);
     return !r->ended;
 }
 
@@ -165,13 +148,12 @@ fr_hot_operate_arrays(struct reader *r, int what, const struct fr_hot_value *a, 
 static struct fr_hot_value
 make(struct reader *r, fr_dtype d, int ndim, int first, int64_t bits)
 {
-    struct fr_hot_value v = number(FR_HOT_ARRAY, d, fr_hot_fresh(r, 1));
+    struct fr_hot_value v = fr_hot_new_array(r, d, ndim);
     struct fr_hot_ins  *in = fr_hot_emit(r, FR_HOT_MAKE, v.reg, 0, first);
 
-    in->n = v.ndim = (uint8_t)ndim;
+    in->n = v.ndim;
     in->c = (uint16_t)d;
     in->i = bits;
-    r->p->makes = true;
     return v;
 }
 
@@ -236,7 +218,7 @@ fr_hot_array_of(struct reader *r, const struct fr_hot_value *of, fr_dtype d, str
                 } else {
                     struct fr_hot_ins *in;
 
-                    if ((reg = number_as(r, v, d)) < 0)
+                    if ((reg = fr_hot_number_as(r, v, d)) < 0)
                         return false;
                     in = fr_hot_emit(r, FR_HOT_PUT, reg, out->reg, 0);
                     in->n = (uint8_t)d;
@@ -275,13 +257,11 @@ fr_hot_operate_product(struct reader *r, const struct fr_hot_value *a, const str
     bool                arrays = a->kind == FR_HOT_ARRAY && b->kind == FR_HOT_ARRAY;
 
     if (arrays && a->dtype == b->dtype && (a->dtype == FR_F64 || a->dtype == FR_F32) && a->ndim <= 2 && b->ndim <= 2 && a->ndim + b->ndim > 2) {
-        out = number(FR_HOT_ARRAY, a->dtype, fr_hot_fresh(r, 1));
-        out.ndim = (uint8_t)(a->ndim + b->ndim - 2);
+        out = fr_hot_new_array(r, (fr_dtype)a->dtype, a->ndim + b->ndim - 2);
         in = fr_hot_emit(r, FR_HOT_PRODUCT, out.reg, a->reg, b->reg);
         in->n = (uint8_t)(a->ndim | b->ndim << 2);
         in->c = is_dot;
         in->i = a->dtype;
-        r->p->makes = true;
         fr_hot_push(r, out);
         return;
     }
@@ -313,21 +293,23 @@ fr_hot_fold(struct reader *r, fr_op op, const struct fr_hot_value *v)
     fr_dtype           d = (fr_dtype)v->dtype, to = fr_op_result(op, d);
     bool               truth = op == FR_OP_any || op == FR_OP_all;
     struct fr_hot_map *m;
+    int                reg;
 
     if (truth != (d == FR_BOOL) || !(to == d || fr_op_finds_index(op)) || !(m = new_map(r, op)) || !set_arg(r, m, v, d)) {
         fr_hot_leave(r);
         return;
     }
     m->to = to;
-    fr_hot_push(r, number(FR_HOT_NUMPY, to, emit_map(r, FR_HOT_FOLD, m, fr_hot_fresh(r, 1))));
+    reg = fr_hot_fresh(r, 1);
+    emit_map(r, FR_HOT_FOLD, m, reg);
+    fr_hot_push(r, number(FR_HOT_NUMPY, to, reg));
 }
 
 void
 fr_hot_fold_axis(struct reader *r, fr_op op, const struct fr_hot_value *v, int64_t axis)
 {
     struct fr_hot_map  *m;
-    struct fr_hot_value out = number(FR_HOT_ARRAY, v->dtype, 0);
-    struct fr_hot_ins  *in;
+    struct fr_hot_value out;
 
     axis += axis < 0 ? 2 : 0;
     if (v->ndim != 2 || axis < 0 || axis > 1 || v->dtype == FR_BOOL || fr_op_finds_index(op) || fr_op_result(op, v->dtype) != v->dtype ||
@@ -337,11 +319,8 @@ fr_hot_fold_axis(struct reader *r, fr_op op, const struct fr_hot_value *v, int64
     }
     m->ndim = 1;
     m->to = (fr_dtype)v->dtype;
-    in = fr_hot_emit(r, FR_HOT_FOLD_AXIS, out.reg = (int16_t)fr_hot_fresh(r, 1), 0, 0);
-    in->map = m;
-    in->n = (uint8_t)axis;
-    out.ndim = 1;
-    r->p->makes = true;
+    out = fr_hot_new_array(r, m->to, 1);
+    emit_map(r, FR_HOT_FOLD_AXIS, m, out.reg)->n = (uint8_t)axis;
     fr_hot_push(r, out);
 }
 
@@ -349,16 +328,16 @@ void
 fr_hot_convert(struct reader *r, const struct fr_hot_value *v, fr_dtype to)
 {
     struct fr_hot_map  *m = new_map(r, FR_OP_cast);
-    struct fr_hot_value out = number(FR_HOT_ARRAY, to, 0);
+    struct fr_hot_value out;
 
     if (v->kind != FR_HOT_ARRAY || (fr_dtype_is_float((fr_dtype)v->dtype) && !fr_dtype_is_float(to) && to != FR_BOOL) || !m || !set_arg(r, m, v, to)) {
         fr_hot_leave(r);
         return;
     }
-    m->ndim = out.ndim = v->ndim;
+    m->ndim = v->ndim;
     m->to = to;
-    out.reg = (int16_t)emit_map(r, FR_HOT_MAP, m, fr_hot_fresh(r, 1));
-    r->p->makes = true;
+    out = fr_hot_new_array(r, to, v->ndim);
+    emit_map(r, FR_HOT_MAP, m, out.reg);
     fr_hot_push(r, out);
 }
 

@@ -40,6 +40,17 @@ read_number(const char *from, fr_dtype d, union fr_hot_cell *to)
     }
 }
 
+/* How many elements that is, in *n; false: too many. */
+static bool
+count(int ndim, const int64_t *dims, int64_t *n)
+{
+    *n = 1;
+    for (int k = 0; k < ndim; k++)
+        if (dims[k] < 0 || __builtin_mul_overflow(*n, dims[k], n))
+            return false;
+    return *n <= FR_HOT_ELEMENTS;
+}
+
 static bool
 lies_together(const struct fr_hot_view *v, int ndim, int size)
 {
@@ -111,14 +122,10 @@ spread(const struct fr_hot_run *run, const struct fr_hot_map *m, int64_t *dims, 
             else if (v->dim[i] != 1 && v->dim[i] != *d)
                 return false;
         }
-        if (!is_in_order(v, m->arg[k].ndim) && m->arg[k].ndim > 0)
+        if (!is_in_order(v, m->arg[k].ndim))
             return false;
     }
-    *n = 1;
-    for (int i = 0; i < m->ndim; i++)
-        if (__builtin_mul_overflow(*n, dims[i], n))
-            return false;
-    return *n <= FR_HOT_ELEMENTS;
+    return count(m->ndim, dims, n);
 }
 
 /* Argument k as the operation takes it; NULL: it cannot be. */
@@ -191,13 +198,10 @@ fr_hot_run_fold(struct fr_hot_run *run, const struct fr_hot_map *m, int to)
 {
     const struct fr_hot_view *v = &run->view[m->arg[0].reg];
     int                       ndim = m->arg[0].ndim, size = fr_dtype_size(m->arg[0].dtype);
-    int64_t                   n = 1;
+    int64_t                   n;
     char                      result[16], *at;
 
-    for (int k = 0; k < ndim; k++)
-        if (__builtin_mul_overflow(n, v->dim[k], &n))
-            return false;
-    if (n == 0 || n > FR_HOT_ELEMENTS || !is_in_order(v, ndim) || (ndim > 1 && !lies_together(v, ndim, size)))
+    if (!count(ndim, v->dim, &n) || n == 0 || !is_in_order(v, ndim) || (ndim > 1 && !lies_together(v, ndim, size)))
         return false;
     at = gather(v, ndim, ndim, v->dim, size, run->scratch[0]);
     if (!fr_host_fold(m->op, (size_t)n, m->arg[0].dtype, at, result))
@@ -212,12 +216,11 @@ fr_hot_run_fold_axis(struct fr_hot_run *run, const struct fr_hot_map *m, int axi
     const struct fr_hot_view v = run->view[m->arg[0].reg];
     fr_dtype                 d = m->arg[0].dtype, both[2] = {d, d};
     int                      size = fr_dtype_size(d);
-    int64_t                  rows = v.dim[0], columns = v.dim[1], n = axis == 0 ? columns : rows;
+    int64_t                  rows = v.dim[0], columns = v.dim[1], n;
     char                    *out, *at[2];
 
     /* (One column NumPy adds up as a row.) */
-    if (rows == 0 || columns < 2 || rows > FR_HOT_ELEMENTS || columns > FR_HOT_ELEMENTS || rows * columns > FR_HOT_ELEMENTS ||
-        !lies_together(&v, 2, size) || !fr_hot_make(run, m->to, 1, &n, to))
+    if (rows == 0 || columns < 2 || !count(2, v.dim, &n) || !lies_together(&v, 2, size) || !fr_hot_make(run, m->to, 1, &v.dim[1 - axis], to))
         return false;
     out = run->view[to].data;
     if (axis == 1) {
@@ -252,17 +255,14 @@ bool
 fr_hot_run_copy(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_map *m, int to)
 {
     const struct fr_hot_view *v = &run->view[to];
-    int64_t                   n = 1, stride[FR_HOT_AXES], step;
+    int64_t                   n, stride[FR_HOT_AXES], step;
     int                       size = fr_dtype_size(m->to), ndim = m->ndim;
     char                      number[8], *at;
 
-    for (int k = 0; k < ndim; k++)
-        if (__builtin_mul_overflow(n, v->dim[k], &n))
-            return false;
     if (m->arg[0].ndim > 0 && (v->stride[0] < 0 || run->view[m->arg[0].reg].stride[0] < 0 ||
                                runs_into(v, &run->view[m->arg[0].reg], ndim, m->arg[0].ndim, fr_dtype_size(m->arg[0].dtype))))
         return false;
-    if (n > FR_HOT_ELEMENTS || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !fr_hot_log_view(log, v, ndim, size))
+    if (!count(ndim, v->dim, &n) || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !fr_hot_log_view(log, v, ndim, size))
         return false;
     step = m->arg[0].ndim == 0 ? 0 : size;
     for (int k = ndim; k-- > 0; step *= v->dim[k])
@@ -278,16 +278,13 @@ fr_hot_run_copy(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_
 bool
 fr_hot_run_make(struct fr_hot_run *run, const struct fr_hot_ins *in)
 {
-    int64_t  dims[FR_HOT_AXES] = {0}, n = 1;
+    int64_t  dims[FR_HOT_AXES] = {0}, n;
     fr_dtype d = (fr_dtype)in->c;
     int      size = fr_dtype_size(d);
 
-    for (int k = 0; k < in->n; k++) {
+    for (int k = 0; k < in->n; k++)
         dims[k] = run->reg[in->b + k].i;
-        if (dims[k] < 0 || __builtin_mul_overflow(n, dims[k], &n))
-            return false;
-    }
-    if (n > FR_HOT_ELEMENTS || !fr_hot_make(run, d, in->n, dims, in->to))
+    if (!count(in->n, dims, &n) || !fr_hot_make(run, d, in->n, dims, in->to))
         return false;
     for (int64_t i = 0; i < n; i++) /* a number's bits, in each element */
         memcpy(run->view[in->to].data + i * size, &in->i, (size_t)size);

@@ -129,6 +129,33 @@ fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v)
     return to;
 }
 
+int
+fr_hot_number_as(struct reader *r, const struct fr_hot_value *v, fr_dtype as)
+{
+    int to;
+
+    if (fr_dtype_is_float(as))
+        return fr_hot_as_double(r, v);
+    if (as == FR_BOOL)
+        return fr_hot_as_truth(r, v);
+    if (!is_whole(v))
+        return -1;
+    if (v->dtype == as || v->dtype == FR_BOOL || as == FR_I64)
+        return v->reg;
+    fr_hot_emit(r, FR_HOT_FIT_I, to = fr_hot_fresh(r, 1), v->reg, 0)->n = (uint8_t)as;
+    return to;
+}
+
+struct fr_hot_value
+fr_hot_new_array(struct reader *r, fr_dtype d, int ndim)
+{
+    struct fr_hot_value v = number(FR_HOT_ARRAY, d, fr_hot_fresh(r, 1));
+
+    v.ndim = (uint8_t)ndim;
+    r->p->makes = true;
+    return v;
+}
+
 void
 fr_hot_as_object(struct reader *r, const struct fr_hot_value *v)
 {

@@ -89,6 +89,11 @@ struct fr_hot_value fr_hot_constant(struct reader *r, int kind, int dtype, union
 struct fr_hot_value fr_hot_whole(struct reader *r, int64_t i);
 int fr_hot_as_double(struct reader *r, const struct fr_hot_value *v);
 int fr_hot_as_truth(struct reader *r, const struct fr_hot_value *v);
+/* A number as it is stored as that dtype: its register. Ints that do not fit leave the loop: NumPy raises OverflowError, also for
+ * its own. -1: it is a float, and the dtype has none: what that is depends on the processor. */
+int fr_hot_number_as(struct reader *r, const struct fr_hot_value *v, fr_dtype as);
+/* An array that the next instruction makes. */
+struct fr_hot_value fr_hot_new_array(struct reader *r, fr_dtype d, int ndim);
 /* What is an array is about to be in two places. */
 void fr_hot_as_object(struct reader *r, const struct fr_hot_value *v);
 bool fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b);

@@ -1,6 +1,8 @@
 /* bind/hot/hot_list.c -- hot.h: lists, whose items are looked at one by one. */
 #include "bind/hot/hot_int.h"
 
+#include <string.h>
+
 /* What a list's items seem to be, after it got one. */
 static void
 note_item(struct fr_hot_value *list, const struct fr_hot_value *v)
@@ -104,9 +106,13 @@ fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, 
 void
 fr_hot_append(struct reader *r, struct fr_hot_value list, const struct fr_hot_value *v)
 {
+    const int reg = list.reg;
+
     append_to(r, &list, v);
-    if (list.reg < FR_HOT_VARS && r->s.var[list.reg].kind == FR_HOT_LIST && !r->p->is_global[list.reg])
-        note_item(&r->s.var[list.reg], v);
+    if (reg < FR_HOT_VARS && r->s.var[reg].kind == FR_HOT_LIST && !r->p->is_global[reg]) {
+        r->s.var[reg].n_parts = list.n_parts;
+        memcpy(r->s.var[reg].part, list.part, sizeof list.part);
+    }
     fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NONE, .reg = -1});
 }
 
@@ -117,9 +123,7 @@ fr_hot_array_of_list(struct reader *r, const struct fr_hot_value *list, struct f
 
     if (kind != FR_HOT_PYTHON && kind != FR_HOT_NUMPY)
         return false;
-    *out = number(FR_HOT_ARRAY, d, fr_hot_fresh(r, 1));
-    out->ndim = 1;
+    *out = fr_hot_new_array(r, (fr_dtype)d, 1);
     fr_hot_emit(r, FR_HOT_LIST_ARRAY, out->reg, list->reg, 0)->c = (uint16_t)d;
-    r->p->makes = true;
     return !r->ended;
 }

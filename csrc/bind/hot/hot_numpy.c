@@ -110,19 +110,11 @@ static void
 call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_dtype dtype)
 {
     struct fr_hot_value out;
-    bool                done;
+    bool                makes = row->what == FILLED || row->what == ARRAY, done = makes || dtype == FR_N_DTYPES;
 
-    if (row->what != FILLED && row->what != ARRAY) /* NumPy makes an array of it first */
-        for (int k = 0; k < row->n_args; k++)
-            if (!as_array(r, &arg[k])) {
-                fr_hot_leave(r);
-                return;
-            }
-    if (row->what != FILLED && row->what != ARRAY && row->what != DOT && row->what != BY_ELEMENTS && arg[0].kind != FR_HOT_ARRAY) {
-        fr_hot_leave(r);
-        return;
-    }
-    if (dtype != FR_N_DTYPES && row->what != FILLED && row->what != ARRAY) {
+    for (int k = 0; k < row->n_args && !makes; k++) /* NumPy makes an array of it first */
+        done = done && as_array(r, &arg[k]);
+    if (!done || (!makes && row->what != DOT && row->what != BY_ELEMENTS && arg[0].kind != FR_HOT_ARRAY)) {
         fr_hot_leave(r);
         return;
     }

@@ -8,23 +8,7 @@
 /* ---- values in two places */
 
 bool
-fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
-{
-    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
-    PyObject                 *list = run->view[in->to].array, *o = fr_hot_boxed(&run->reg[in->a], &run->view[in->a], &type);
-    bool                      ok = o && fr_hot_log_add(log, (char *)list, FR_HOT_LISTED);
-
-    if (ok && PyList_Append(list, o) < 0) {
-        log->n--;
-        ok = false;
-    }
-    PyErr_Clear();
-    Py_XDECREF(o);
-    return ok;
-}
-
-bool
-fr_hot_run_object(struct fr_hot_run *run, const struct fr_hot_ins *in)
+fr_hot_run_own(struct fr_hot_run *run, const struct fr_hot_ins *in)
 {
     const struct fr_hot_value type = {.kind = FR_HOT_ARRAY, .dtype = (uint8_t)in->c, .ndim = in->n};
     PyObject                 *array;
@@ -166,6 +150,30 @@ is_of_type(PyObject *o, int kind, int dtype, int ndim)
     return type.kind == kind && type.dtype == dtype && type.ndim == ndim;
 }
 
+/* The object of the value that an instruction puts into a list. */
+static PyObject *
+item_of(const struct fr_hot_run *run, const struct fr_hot_ins *in, int reg)
+{
+    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
+
+    return fr_hot_boxed(&run->reg[reg], &run->view[reg], &type);
+}
+
+bool
+fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
+{
+    PyObject *list = run->view[in->to].array, *o = item_of(run, in, in->a);
+    bool      ok = o && fr_hot_log_add(log, (char *)list, FR_HOT_LISTED);
+
+    if (ok && PyList_Append(list, o) < 0) {
+        log->n--;
+        ok = false;
+    }
+    PyErr_Clear();
+    Py_XDECREF(o);
+    return ok;
+}
+
 /* The place of an index in a list; -1: it has none. */
 static Py_ssize_t
 place_of(PyObject *list, int64_t i)
@@ -202,16 +210,15 @@ fr_hot_run_hold(struct fr_hot_run *run, const struct fr_hot_ins *in)
 bool
 fr_hot_run_list_store(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
 {
-    const struct fr_hot_value type = {.kind = (uint8_t)(in->i & 0xff), .dtype = (uint8_t)(in->i >> 8 & 0xff), .ndim = in->n};
-    PyObject                 *list = run->view[in->a].array, *old, *o;
-    Py_ssize_t                i = place_of(list, run->reg[in->b].i);
-    struct fr_hot_value       was;
+    PyObject           *list = run->view[in->a].array, *old, *o;
+    Py_ssize_t          i = place_of(list, run->reg[in->b].i);
+    struct fr_hot_value was;
 
     if (i < 0 || i >= INT32_MAX)
         return false;
     old = PyList_GET_ITEM(list, i);
     fr_hot_type(old, &was);
-    if (was.kind == FR_HOT_OPAQUE || !(o = fr_hot_boxed(&run->reg[in->to], &run->view[in->to], &type))) { /* (else somebody's code may run) */
+    if (was.kind == FR_HOT_OPAQUE || !(o = item_of(run, in, in->to))) { /* (else somebody's code may run) */
         PyErr_Clear();
         return false;
     }

@@ -124,6 +124,7 @@ fr_hot_operate(struct reader *r, int what, bool in_place)
                                                        [DIV] = FR_HOT_DIV_F};
     const struct fr_hot_value  b = fr_hot_pop(r), a = fr_hot_pop(r);
     int                        kind, dtype, x, y, to;
+    bool                       exact = false;
 
     if (r->ended)
         return;
@@ -153,22 +154,16 @@ fr_hot_operate(struct reader *r, int what, bool in_place)
         return;
     }
     if (what == DIV && !fr_dtype_is_float((fr_dtype)dtype)) {
+        exact = kind == FR_HOT_PYTHON && (a.dtype == FR_I64 || b.dtype == FR_I64);
         dtype = FR_F64;
-        if (kind == FR_HOT_PYTHON && (a.dtype == FR_I64 || b.dtype == FR_I64)) {
-            x = as_exact_double(r, &a);
-            y = as_exact_double(r, &b);
-            fr_hot_emit(r, FR_HOT_DIV_F, to = fr_hot_fresh(r, 1), x, y);
-            fr_hot_push_new(r, kind, dtype, to);
-            return;
-        }
     }
     if (fr_dtype_is_float((fr_dtype)dtype)) {
         if (!doubles[what]) {
             fr_hot_leave(r);
             return;
         }
-        x = operand(r, &a, kind, dtype);
-        y = operand(r, &b, kind, dtype);
+        x = exact ? as_exact_double(r, &a) : operand(r, &a, kind, dtype);
+        y = exact ? as_exact_double(r, &b) : operand(r, &b, kind, dtype);
         fr_hot_emit(r, (enum fr_hot_op)doubles[what], to = fr_hot_fresh(r, 1), x, y);
         push_float(r, kind, dtype, to);
         return;
@@ -422,23 +417,9 @@ fr_hot_store_item(struct reader *r)
             fr_hot_leave(r);
         return;
     }
-    if (!is_number(&v)) {
+    if (!is_number(&v) || (reg = fr_hot_number_as(r, &v, of.dtype)) < 0) {
         fr_hot_leave(r);
         return;
-    }
-    if (fr_dtype_is_float(of.dtype)) {
-        reg = fr_hot_as_double(r, &v);
-        if (of.dtype == FR_F32 && v.dtype != FR_F32)
-            fr_hot_emit(r, FR_HOT_ROUND_F32, (reg = fr_hot_fresh(r, 1)), fr_hot_as_double(r, &v), 0);
-    } else if (of.dtype == FR_BOOL) {
-        reg = fr_hot_as_truth(r, &v);
-    } else if (is_float(&v)) {
-        fr_hot_leave(r); /* what a float is that no int has depends on the processor */
-        return;
-    } else {
-        reg = v.reg;
-        if (v.dtype != of.dtype && v.dtype != FR_BOOL && of.dtype != FR_I64) /* else NumPy raises OverflowError, also for its own numbers */
-            fr_hot_emit(r, FR_HOT_FIT_I, reg = fr_hot_fresh(r, 1), v.reg, 0)->n = of.dtype;
     }
     fr_hot_emit(r, op_of(FR_HOT_STORE_BOOL, of.dtype), reg, of.reg, first)->n = (uint8_t)n;
 }

@@ -453,7 +453,7 @@ TRANSPOSE: { /* n axes */
     TRIED(LIST_STORE, fr_hot_run_list_store(run, &log, in))
     TRIED(NEW_LIST, fr_hot_run_new_list(run, in))
     TRIED(LIST_ARRAY, fr_hot_run_list_array(run, in))
-    TRIED(OWN, fr_hot_run_object(run, in))
+    TRIED(OWN, fr_hot_run_own(run, in))
     TRIED(FEW, fr_hot_run_few(run, in->few, in->to))
     TRIED(DRAW, fr_hot_run_draw(run, in))
     TRIED(CALL_MATH, fr_hot_run_math(run, in))

@@ -79,7 +79,7 @@ bool fr_hot_run_math(struct fr_hot_run *, const struct fr_hot_ins *);
 void fr_hot_draws_keep(struct fr_hot_run *);
 void fr_hot_draws_undo(struct fr_hot_run *);
 /* A window that is about to be in two places becomes an array of its own: it is one object in both. */
-bool fr_hot_run_object(struct fr_hot_run *, const struct fr_hot_ins *);
+bool fr_hot_run_own(struct fr_hot_run *, const struct fr_hot_ins *);
 
 /* Before the first instruction: what is left of earlier runs is forgotten. */
 void fr_hot_pool_begin(const struct fr_hot_program *, struct fr_hot_run *);
