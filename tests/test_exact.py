@@ -32,11 +32,11 @@ def relaxed(a):
 
 
 def longest(s):
-    """Looks at each value before it goes on."""
+    """Looks at each value before it goes on, and calls what no loop calls without Python."""
     t = np.zeros((len(s), len(s)), np.int32)
     for i in range(len(s) - 1, -1, -1):
         for j in range(i + 1, len(s)):
-            t[i, j] = max(t[i, j - 1], t[i + 1, j] if i + 1 < len(s) else 0, t[i, j])
+            t[i, j] = max(t[i, j - 1], t[i + 1, j] if i + 1 < len(s) else 0, t[i, j], key=int)
             if s[i] + s[j] == 3:
                 t[i, j] += 1
     return t

@@ -236,3 +236,18 @@ def neighbour_embedding(at):
     def step():
         given.append(apply_tsne(x, n_iter=20))
     return step, lambda: given
+
+
+@program("Numpy-Machine-LearningAlgorithm-Implementations", "mylife126", "none stated", steps=8)
+def mixture(at):
+    without_plots()
+    m = script(os.path.join(at, "Clustering", "GMM_EM.py"))
+    rng = np.random.RandomState(0)
+    model = m.GMM(3, rng.randn(200, 2) + rng.randint(0, 3, (200, 1)) * 4)
+
+    def step():
+        model.Q[...] = 0
+        model.Estep()
+        model.Q = np.exp(model.Q)
+        model.Mstep()
+    return step, lambda: [model.mu, model.sig, model.phi]

@@ -280,3 +280,55 @@ def two_hidden(at):
             net.predicted_output = net.feedforward()
             net.back_propagation()
     return step, lambda: [net.input_layer_and_first_hidden_layer_weights, net.second_hidden_layer_and_output_layer_weights]
+
+
+@program("numpyGPT", "codiceSpaghetti", "none stated", ".", steps=20)
+def numpy_gpt(at):
+    from numpyGPT.models.GPT import GPT
+    from numpyGPT.optim.adam import Adam
+    np.random.seed(0)
+    model = GPT(vocab_size=64, max_len=32, d_model=64, n_heads=4, n_layers=2, d_ff=128)
+    optimizer, rng = Adam([model], lr=0.001), np.random.RandomState(0)
+    x = rng.randint(0, 64, (8, 33))
+
+    def step():
+        _, loss = model(x[:, :-1], x[:, 1:])
+        model.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        return loss
+    return step, lambda: list(model.params().values())
+
+
+@program("NumPy-Neural-Network", "René Chenard", "MIT", ".", steps=20)
+def sequential_conv(at):
+    import neural_network as m
+    np.random.seed(0)
+    net, rng = m.NeuralNetwork(), np.random.RandomState(0)
+    layers = [m.Reshape(output_shape=(1, 16, 16)), m.Conv2d(1, 5, (5, 5)), m.ReLU(), m.Flatten(), m.Linear(5 * 12 * 12, 25), m.ReLU(),
+              m.Linear(25, 10), m.SoftmaxCategoricalCrossEntropy()]
+    for layer in layers:
+        net.add(layer)
+    x, y = rng.rand(64, 256), rng.randint(0, 10, 64)
+
+    def step():
+        net.callbacks = []
+        net.fit(x, y, epochs=1, batch_size=16)
+    return step, lambda: [a for layer in layers for a in (getattr(layer, "weight", None), getattr(layer, "bias", None)) if a is not None]
+
+
+@program("NumPy-Neural-Network", "René Chenard", "MIT", ".", steps=20)
+def exclusive_or(at):
+    import neural_network as m
+    np.random.seed(0)
+    net = m.NeuralNetwork()
+    layers = [m.Linear(2, 3, optimizer=m.NesterovMomentum(lr=0.05)), m.Tanh(), m.Linear(3, 1, optimizer=m.NesterovMomentum(lr=0.05)),
+              m.OutputLayer(activation_function="tanh", loss_function="mean_squared_error")]
+    for layer in layers:
+        net.add(layer)
+    x, y = np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([[0], [1], [1], [0]])
+
+    def step():
+        net.callbacks = []
+        net.fit(x, y, epochs=10, batch_size=1)
+    return step, lambda: [layers[0].weight, layers[2].weight]

@@ -228,3 +228,19 @@ def mandelbrot(at):
         with np.errstate(all="ignore"):
             given[:] = [m.compute_mandelbrot(50, 50.0, 301, 201)]
     return step, lambda: given
+
+
+@program("sph-python", "Philip Mocz", "GPL-3.0", steps=20)
+def star(at):
+    without_plots()
+    m = script(os.path.join(at, "sph.py"))
+    rng = np.random.RandomState(42)
+    pos, vel, acc = rng.randn(150, 3), np.zeros((150, 3)), np.zeros((150, 3))
+
+    def step():
+        nonlocal pos, vel, acc
+        vel = vel + acc * 0.02
+        pos = pos + vel * 0.04
+        acc = m.getAcc(pos, vel, 2 / 150, 0.1, 0.1, 1, 2.01, 1)
+        vel = vel + acc * 0.02
+    return step, lambda: [pos, vel]

@@ -127,6 +127,24 @@ class Drawer:
             "x, y = z[:2]", "(x, y), c = (y, 1.5), c + 1", "u = np.random.random(n)", "x = math.pow(abs(x), 0.3)", "z = g(b=z, a=2.0)", "x = np.pi * y",
             f"M[i % n] = {self.one('p', 'q', 'u', 'c', 'b')}", "log.append(None)", "t = log.append(c)"))
 
+    def asked(self):
+        """A statement with what NumPy and Python are asked for."""
+        self.add(self.one(
+            "u = v[q]", "u[q] = x", "u[q] += 1.0", "x = u[u > 0.0].sum()", "u[v < 0] = 0.5", "A[q, q] = x", "x = A[q, q].sum()", "u = np.repeat(u, 2)[::2]",
+            "u = u[::-1]", "A[::2] *= 0.5", "A[i % n, ::2] = y", "u[::-1] = v", "t, x = np.linalg.slogdet(A)", "u, more = np.linalg.eigh(A @ A.T)", "x = u.std()",
+            "x = np.var(u)", "u = A.std(axis=0)", "u = np.cumsum(u) * 0.1", "u = u.cumsum()", "x = np.percentile(u, 30)", "c = len(np.unique(p))",
+            "t = [i, 1] == [j, c]", "t = p.shape == q.shape", "if x in fs: c += 1", "c = cs.count(c)", "c = sorted(cs)[0]", "x = max(fs)", "x = sum(fs)", "c = max(cs)",
+            "x = min(x, y, s)", "u = np.array(sorted(fs))[:n]", "fs = list(fs)", "u = np.take(v, q)", "k = int(np.searchsorted(np.sort(v), x))", "x = np.linalg.norm(A)",
+            "u = np.linalg.norm(A, axis=1)", "A = np.tril(A)", "u = np.einsum('ij,j->i', A, u)", "A = np.linalg.pinv(A * 0.1 + np.eye(n))", "x = np.trace(A)",
+            "x = np.linalg.det(A)", "u = np.diag(A)", "u = A.ravel()[:n]", "A = A.reshape(-1).reshape(n, n)", "u = u.reshape(len(u), 1)[:, 0]", "x = u.item(0)",
+            "fs = v.tolist()", "x = y % 0.7", "x = x // 0.3", "c = divmod(c, 3)[1]", "t = np.isnan(x)", "x = np.dot(A, v)[0]",
+            "u = np.flip(u)", "u = np.insert(v, 0, x)[:n]", "u = np.append(v, x)[1:]", "x = np.interp(x, [0.0, 1.0], [2.0, 3.0])", "c = int(np.count_nonzero(b))",
+            "c = list(range(n))[j % n]", "more = list(range(n)); more[j % n] = 7; c = more[1]", "u = np.concatenate([v[1:], v[:1]])", "u = np.concatenate((v, u), axis=0)[:n]",
+            "M[i % n, q] = 3", "x = A[q][:, q].sum()", "u = A[np.arange(n), q]", "x = np.float64(y) / np.float64(c)", "u = u / x", "u[k:] = v[k:][::-1]",
+            "u = v[np.argsort(w[:n])]", "x = np.where(v > x)[0].size * 1.0", "more = A[:, q]; A[:] = more", "b[q] = v > w[:n]", "u = np.asarray(v)", "u = np.ravel(v)", "more = [v, u]; A[:2] = more",
+            "x, t = (x, 1.5) if np.array_equal(u, v) else (y, None)", "s = np.std(A)", "c = round(x, 2) if abs(x) < 99 else 0", "u = A.mean(axis=1, keepdims=True)[:, 0]", "log.append(u[::-1])",
+            "x = np.polyval([1.0, 2.0], x) * 0.1", "v[i % n] = w[q][j % n]", "u = np.ones((n,)) * x", "u = np.array(v, dtype=float, copy=True)"))
+
     def truth(self, depth):
         if depth <= 0 or self.r.random() < 0.5:
             return f"{self.value(depth - 1)} {self.one('<', '<=', '==', '!=', '>', '>=')} {self.value(depth - 1)}"
@@ -140,7 +158,7 @@ class Drawer:
     def statement(self, loops):
         kind = self.r.random()
         if self.r.random() < self.with_rows:
-            self.rows()
+            self.asked() if self.r.random() < 0.3 else self.rows()
         elif kind < 0.2:
             name, value = self.one("k", "c", "c", "c"), self.whole(2)
             self.add(f"{name} = {value}" if "*" not in value else f"{name} = ({value}) % (1 << 62)")     # not larger and larger
@@ -209,7 +227,7 @@ def described(x):
     """A value's type and bits, but for those of NaNs, whose signs NumPy's own routines do not agree about."""
     if isinstance(x, (np.ndarray, np.floating)) and x.dtype.kind == "f" and np.isnan(x).any():
         plain = np.where(np.isnan(x), x.dtype.type(np.nan), x)
-        return described(x if isinstance(x, np.generic) else x.dtype.type(0))[:1], x.shape, x.dtype.str, getattr(x, "strides", 0), plain.tobytes()
+        return type(x), x.shape, x.dtype.str, getattr(x, "strides", 0), plain.tobytes()
     if isinstance(x, np.ndarray):
         return "array", x.dtype.str, x.shape, x.strides, x.base is None, x.flags.writeable, x.tobytes()
     if isinstance(x, (list, tuple)):

@@ -327,6 +327,12 @@ instead_of(PyObject *x)
     return Py_NewRef(fr_membrane_is_plain ? k->plain : k->instead);
 }
 
+PyObject *
+fr_called_instead(PyObject *f)
+{
+    return instead_of(f);
+}
+
 static PyObject *
 called_function(PyObject *f, PyObject *x)
 {

@@ -42,6 +42,8 @@ bool      fr_crossing_is_partial(PyObject *);
 
 /* ---- called.c */
 int       fr_called_init(PyObject *module);
+/* What is called instead of a function of others: a new reference. */
+PyObject *fr_called_instead(PyObject *f);
 /* Whether arrays have a method of that name that rounds otherwise than NumPy's; -1: an exception. */
 int       fr_called_rounds(PyObject *name);
 /* a ** b of a pair, or in place. */

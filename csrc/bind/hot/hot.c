@@ -175,7 +175,8 @@ iterators_are_known(void)
 enum { ENTRIES = 24,       /* after so many it is asked whether they are worth it: */
        WORTH_TURNS = 6,    /* turns of an entry */
        FUTILE = 6,         /* entries, one after the other, that made none */
-       ANEW = 8 };         /* translations */
+       ANEW = 8,           /* translations */
+       MOST_GUESSED = 24 };/* of what is asked for, by one entry */
 
 struct loop {
     PyObject_HEAD
@@ -401,6 +402,8 @@ note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
     };
     int64_t n = run->n_turns;
 
+    if (l->program->is_outdated) /* (it was left to be translated anew) */
+        return;
     l->n_entries++;
     l->n_turns += (uint64_t)n;
     l->n_futile = n > 0 ? 0 : l->n_futile + 1;
@@ -464,17 +467,91 @@ leave_iterator(PyObject *it, const struct fr_hot_run *run)
         part[k]->index = (Py_ssize_t)cell->i;
 }
 
-/* Runs what is left of the loop in this frame. False: an exception is set. */
-static bool
-run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot_run *run)
+/* NumPy raises where it would warn, while functions are asked: Python makes that turn then, and the warning is of its line. A
+ * context that was entered; NULL: an exception is set. */
+static PyObject *
+begin_to_raise(void)
 {
-    PyObject       *locals = PyFrame_GetLocals(frame), *held = locals ? PyList_New(0) : NULL;
-    bool            ok = held != NULL, was_there = l->program != NULL;
-    int             head;
-    enum fr_hot_end end;
+    static PyObject *geterr, *errstate;
+    PyObject        *as_it_is, *named, *raise = NULL, *context = NULL, *entered = NULL, *key, *value;
+    Py_ssize_t       at = 0;
 
-    l->source.locals = locals;
-    head = ok ? find_head(l, locals, run, held) : -1;
+    if ((!geterr && !(geterr = fr_numpy_attr("geterr"))) || (!errstate && !(errstate = fr_numpy_attr("errstate"))))
+        return NULL;
+    as_it_is = PyObject_CallNoArgs(geterr);
+    named = PyDict_New();
+    raise = PyUnicode_FromString("raise");
+    while (as_it_is && named && raise && PyDict_Next(as_it_is, &at, &key, &value))
+        if (PyUnicode_CompareWithASCIIString(value, "ignore") != 0 && PyDict_SetItem(named, key, raise) < 0)
+            Py_CLEAR(named);
+    if (as_it_is && named && raise)
+        context = PyObject_VectorcallDict(errstate, NULL, 0, named);
+    entered = context ? PyObject_CallMethod(context, "__enter__", NULL) : NULL;
+    Py_XDECREF(as_it_is);
+    Py_XDECREF(named);
+    Py_XDECREF(raise);
+    if (!entered)
+        Py_CLEAR(context);
+    Py_XDECREF(entered);
+    return context;
+}
+
+/* False: an exception is set, as it may have been before. */
+static bool
+end_to_raise(PyObject *context)
+{
+    PyObject *type, *value, *trace, *done;
+
+    PyErr_Fetch(&type, &value, &trace);
+    done = PyObject_CallMethod(context, "__exit__", "OOO", Py_None, Py_None, Py_None);
+    Py_DECREF(context);
+    if (type) {
+        PyErr_Clear();
+        PyErr_Restore(type, value, trace);
+    }
+    Py_XDECREF(done);
+    return done && !type;
+}
+
+/* Runs the program from its beginning for the variables as they are. False: an exception is set. */
+static bool
+run_program(struct loop *l, PyFrameObject *frame, PyObject *locals, PyObject *iterator, struct fr_hot_run *run, int head)
+{
+    PyObject       *context = NULL;
+    enum fr_hot_end end;
+    bool            ok = true;
+
+    if (l->program->asks && !(context = begin_to_raise()))
+        return false;
+    if (l->source.is_for)
+        enter_iterator(iterator, run);
+    end = fr_hot_go(l->program, run, head);
+    ok = end != FR_HOT_RAISED;
+    if (run->n_turns > 0) {
+        PyObject *type, *value, *trace;
+
+        PyErr_Fetch(&type, &value, &trace);
+        if (l->source.is_for)
+            leave_iterator(iterator, run);
+        if (!write_variables(l, frame, locals, run))
+            ok = false;
+        if (type)
+            PyErr_Restore(type, value, trace);
+    }
+    fr_hot_run_end(run);
+    if (context && !end_to_raise(context))
+        ok = false;
+    note_run(l, run, end);
+    return ok;
+}
+
+/* Runs what is left of the loop in this frame, as far as it is translated. False: an exception is set. */
+static bool
+run_once(struct loop *l, PyFrameObject *frame, PyObject *locals, PyObject *iterator, struct fr_hot_run *run)
+{
+    PyObject *held = PyList_New(0);
+    bool      ok = held != NULL, was_there = l->program != NULL;
+    int       head = ok ? find_head(l, locals, run, held) : -1;
 
     if (ok && head < 0 && was_there && !PyErr_Occurred() && l->n_anew < ANEW) { /* globals are others */
         fr_hot_free(l->program);
@@ -488,31 +565,33 @@ run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot
         head = -1;
     }
     if (ok && head >= 0) {
-        if (l->source.is_for)
-            enter_iterator(iterator, run);
-        end = fr_hot_go(l->program, run, head);
-        ok = end != FR_HOT_RAISED;
-        if (run->n_turns > 0) {
-            PyObject *type, *value, *trace;
-
-            PyErr_Fetch(&type, &value, &trace);
-            if (l->source.is_for)
-                leave_iterator(iterator, run);
-            if (!write_variables(l, frame, locals, run))
-                ok = false;
-            if (type)
-                PyErr_Restore(type, value, trace);
-        }
-        fr_hot_run_end(run);
+        ok = run_program(l, frame, locals, iterator, run, head);
         ok = (!l->program->has_random || fr_few_generator_end()) && ok;
-        note_run(l, run, end);
     } else {
         l->is_off |= ++l->n_futile >= FUTILE || (l->program && l->program->is_broken);
     }
-    if (locals)
-        forget(l, locals);
-    Py_XDECREF(locals);
     Py_XDECREF(held);
+    return ok;
+}
+
+/* Runs what is left of the loop in this frame. False: an exception is set. */
+static bool
+run_loop(struct loop *l, PyFrameObject *frame, PyObject *iterator, struct fr_hot_run *run)
+{
+    bool ok = true;
+
+    for (int k = 0; ok && k < MOST_GUESSED; k++) { /* what is asked for shows what it is one after the other */
+        PyObject *locals = PyFrame_GetLocals(frame); /* (each is written to the frame once) */
+
+        l->source.locals = locals;
+        ok = locals && run_once(l, frame, locals, iterator, run);
+        if (locals)
+            forget(l, locals);
+        Py_XDECREF(locals);
+        if (!l->program || !l->program->is_outdated)
+            break;
+        fr_hot_renew(l->program);
+    }
     return ok;
 }
 

@@ -80,7 +80,7 @@ struct fr_hot_view {
     X(F_TRUE) X(I_TRUE) X(NOT)                                                                                                  \
     X(LT_I) X(LE_I) X(EQ_I) X(NE_I) X(LT_F) X(LE_F) X(EQ_F) X(NE_F)                                                              \
     X(COUNT) X(NEXT) X(NEXT_ITEM) X(RANDOM) X(NORMAL) X(RANDINT) X(DRAW) X(IS_DIM) X(CALL_MATH) X(DIM) X(SIZE) X(TAKE) X(WINDOW) X(NEW_AXIS) X(TRANSPOSE) X(DOT)         \
-    X(MAP) X(FOLD) X(FOLD_AXIS) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(LIST_ITEM) X(LIST_STORE) X(NEW_LIST) X(LIST_ARRAY) X(HOLD) X(OWN) X(FEW)                                                \
+    X(MAP) X(FOLD) X(FOLD_AXIS) X(ADD_UP) X(COPY) X(MAKE) X(PUT) X(PRODUCT) X(APPEND) X(LEN) X(LIST_ITEM) X(LIST_STORE) X(NEW_LIST) X(LIST_ARRAY) X(HOLD) X(OWN) X(ASK)                                                \
     X(LOAD_BOOL) X(LOAD_I8) X(LOAD_I16) X(LOAD_I32) X(LOAD_I64) X(LOAD_U8) X(LOAD_U16) X(LOAD_U32) X(LOAD_F32) X(LOAD_F64)      \
     X(STORE_BOOL) X(STORE_I8) X(STORE_I16) X(STORE_I32) X(STORE_I64) X(STORE_U8) X(STORE_U16) X(STORE_U32) X(STORE_F32)         \
     X(STORE_F64)
@@ -103,18 +103,29 @@ struct fr_hot_ins {
         double (*call2)(double, double);
         struct fr_hot_map *map;
         PyObject *function;
-        struct fr_hot_few *few;
+        struct fr_hot_ask *ask;
     };
 };
 
-enum { FR_HOT_FEW_ARGS = 4, FR_HOT_FEW_ITEMS = 8 };
+enum { FR_HOT_ASK_ARGS = 8, FR_HOT_ASK_ITEMS = 16, FR_HOT_GUESSES = 64, FR_HOT_MOST_GUESSES = 3 };
 
-/* What FEW does: one of few.h's functions, of values as objects. Of a tuple among them, `items` of `item` are its values. */
-struct fr_hot_few {
-    struct fr_hot_few  *next;
-    fr_few              call;
-    int                 n;
-    struct fr_hot_value arg[FR_HOT_FEW_ARGS], item[FR_HOT_FEW_ITEMS], to; /* to: what the result has to be */
+/* What ASK does: a function is called that changes nothing (but its first argument, where it `changes` that one), of values as
+ * objects. Of a tuple, a list or a slice among them, `items` of `item` are its values. What the result is shows when it is asked
+ * for the first time: the run ends there, and the loop is translated anew for it. */
+struct fr_hot_ask {
+    struct fr_hot_ask  *next;
+    PyObject           *function, *names;  /* held: what plain calls have for it; the names of the last arguments, or NULL */
+    int                 n, guess;
+    bool                changes;
+    struct fr_hot_value arg[FR_HOT_ASK_ARGS], item[FR_HOT_ASK_ITEMS];
+};
+
+/* What an instruction asks for has been, so far. */
+struct fr_hot_guess {
+    int                 frame;
+    int32_t             at;
+    struct fr_hot_value to;                /* UNBOUND: nobody knows; OPAQUE: nothing that is known, or now this and now that */
+    int                 n_changes;
 };
 
 /* What is drawn. */
@@ -166,7 +177,10 @@ struct fr_hot_program {
     bool                makes;           /* arrays are made */
     bool                appends;         /* to lists */
     struct fr_hot_map  *maps;            /* all of them */
-    struct fr_hot_few  *fews;
+    struct fr_hot_ask  *asks;
+    struct fr_hot_guess guess[FR_HOT_GUESSES];
+    int                 n_guesses;
+    bool                is_outdated;     /* a guess is another one */
     bool                is_broken;       /* there was too much of it, or memory was out: it is not to be run */
     /* Globals, and attributes of modules (`of`), that have to be what they were: the names, and the objects, or the code of the
      * user's functions, which are not held, with what their parameters are by themselves: they lead back here. */
@@ -185,6 +199,7 @@ struct fr_hot_source {
     PyObject *globals, *builtins, *locals; /* of the frame that is about to run; borrowed */
 };
 
+bool                   fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b);
 /* The type of a variable's value (NULL: it has none). */
 void                   fr_hot_type(PyObject *, struct fr_hot_value *);
 /* The value of a global or builtin: borrowed; NULL: there is none. */
@@ -200,6 +215,9 @@ struct fr_hot_program *fr_hot_new(const struct fr_hot_source *);
 void                   fr_hot_free(struct fr_hot_program *);
 /* The number of the head for variables of these types, translated if it is new; -1: it cannot be. */
 int                    fr_hot_head_of(struct fr_hot_program *, const struct fr_hot_source *, const struct fr_hot_value *vars);
+
+/* Forgets all translations, but not what has been found out on the way. */
+void                   fr_hot_renew(struct fr_hot_program *);
 
 /* The line of the user's code that an instruction is of. */
 int                    fr_hot_line(const struct fr_hot_program *, int32_t ins);
@@ -239,7 +257,7 @@ enum fr_hot_end { FR_HOT_LEFT,     /* Python is to make it, or sees that there i
                   FR_HOT_PAUSED,   /* likewise, since somebody else may want to run */
                   FR_HOT_TOO_LONG, /* likewise: it has more stores than are remembered */
                   FR_HOT_RAISED }; /* an exception is set */
-enum fr_hot_end fr_hot_go(const struct fr_hot_program *, struct fr_hot_run *, int head);
+enum fr_hot_end fr_hot_go(struct fr_hot_program *, struct fr_hot_run *, int head);
 /* Lets go of what it has made. */
 void            fr_hot_run_end(struct fr_hot_run *);
 

@@ -272,16 +272,6 @@ fr_hot_operate_product(struct reader *r, const struct fr_hot_value *a, const str
         fr_hot_push_new(r, FR_HOT_NUMPY, FR_F64, to);
         return;
     }
-    if (is_dot && !arrays && (a->kind == FR_HOT_ARRAY ? a : b)->dtype == FR_F64) { /* by a number: an array of no axes */
-        const struct fr_hot_value arg[2] = {*a, *b};
-
-        if (a->kind == FR_HOT_ARRAY || b->kind == FR_HOT_ARRAY) {
-            bool done = map(r, FR_OP_multiply, arg, 2, false, &out);
-
-            fr_hot_push_or_leave(r, done, &out);
-            return;
-        }
-    }
     fr_hot_leave(r);
 }
 

@@ -41,6 +41,32 @@ fr_hot_fresh(struct reader *r, int n)
     return reg;
 }
 
+void
+fr_hot_mark(const struct reader *r, struct fr_hot_mark *m)
+{
+    m->n_ins = r->p->n_ins;
+    m->n_items = r->n_items;
+    m->n_regs = r->n_regs;
+    m->n_blocks = r->p->n_blocks;
+    m->s = r->s;
+}
+
+bool
+fr_hot_back(struct reader *r, const struct fr_hot_mark *m)
+{
+    const struct fr_hot_program *p = r->p;
+
+    if (!r->ended || r->failed || p->n_blocks != m->n_blocks || r->s.frame != m->s.frame || p->n_ins == m->n_ins ||
+        p->ins[p->n_ins - 1].op != FR_HOT_EXIT)
+        return false;
+    r->p->n_ins = m->n_ins;
+    r->n_items = m->n_items;
+    r->n_regs = m->n_regs;
+    r->s = m->s;
+    r->ended = false;
+    return true;
+}
+
 /* ---- the stack */
 
 void

@@ -566,49 +566,16 @@ are_arrays(const struct fr_hot_value *v, int n)
     return true;
 }
 
-void
-fr_hot_call(struct reader *r, int n, int32_t next)
+/* A function, by what is known of it. */
+static void
+call_known(struct reader *r, const struct fr_hot_value f, struct fr_hot_value *arg, int n, PyObject *names, int32_t next)
 {
-    struct fr_hot_value    arg[MOST_ARGS], f, null;
     const struct function *row;
     enum fr_hot_draw       what;
     bool                   shape;
-    PyObject              *names = r->names;
     fr_dtype               dtype = FR_N_DTYPES;
     int                    to;
 
-    r->names = NULL;
-    if (r->ended || n < 0 || n > MOST_ARGS || (names && PyTuple_GET_SIZE(names) > n)) {
-        fr_hot_leave(r);
-        return;
-    }
-    for (int k = n; k-- > 0;)
-        arg[k] = fr_hot_pop(r);
-    f = fr_hot_pop(r);
-    null = fr_hot_pop(r);
-    if (f.kind == FR_HOT_NULL) {
-        struct fr_hot_value other = f;
-
-        f = null;
-        null = other;
-    }
-    if (!r->ended && null.kind == FR_HOT_OBJECT && (f.kind == FR_HOT_ARRAY || f.kind == FR_HOT_LIST)) {
-        if (names && !(is_axis(names) && n == 1))
-            fr_hot_leave(r);
-        else
-            fr_hot_call_method(r, null.object, &f, arg, n);
-        return;
-    }
-    if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < MOST_ARGS) {
-        memmove(arg + 1, arg, (size_t)n * sizeof *arg);
-        arg[0] = f;
-        enter(r, null.object, arg, n + 1, names, next);
-        return;
-    }
-    if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {
-        fr_hot_leave(r);
-        return;
-    }
     if (names && takes_dtype(names, &arg[n - 1], &dtype)) {
         names = NULL;
         n--;
@@ -666,4 +633,47 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     } else {
         fr_hot_leave(r);
     }
+}
+
+void
+fr_hot_call(struct reader *r, int n, int32_t next)
+{
+    struct fr_hot_value arg[MOST_ARGS], known[MOST_ARGS], f, null;
+    struct fr_hot_mark  before;
+    PyObject           *names = r->names;
+
+    r->names = NULL;
+    if (r->ended || n < 0 || n > MOST_ARGS || (names && PyTuple_GET_SIZE(names) > n)) {
+        fr_hot_leave(r);
+        return;
+    }
+    for (int k = n; k-- > 0;)
+        arg[k] = fr_hot_pop(r);
+    f = fr_hot_pop(r);
+    null = fr_hot_pop(r);
+    if (f.kind == FR_HOT_NULL) {
+        struct fr_hot_value other = f;
+
+        f = null;
+        null = other;
+    }
+    if (!r->ended && null.kind == FR_HOT_OBJECT && (f.kind == FR_HOT_ARRAY || f.kind == FR_HOT_LIST)) {
+        fr_hot_call_method(r, null.object, &f, arg, n, names);
+        return;
+    }
+    if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < MOST_ARGS) {
+        memmove(arg + 1, arg, (size_t)n * sizeof *arg);
+        arg[0] = f;
+        enter(r, null.object, arg, n + 1, names, next);
+        return;
+    }
+    if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {
+        fr_hot_leave(r);
+        return;
+    }
+    fr_hot_mark(r, &before);
+    memcpy(known, arg, (size_t)n * sizeof *arg);
+    call_known(r, f, known, n, names, next);
+    if (fr_hot_back(r, &before))
+        fr_hot_ask(r, f.object, arg, n, names);
 }

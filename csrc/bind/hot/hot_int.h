@@ -37,6 +37,14 @@ struct reader {
     bool                        failed;     /* memory is out, or there is too much of it */
     bool                        ended;      /* the block is */
     PyObject                   *names;      /* of the last arguments of the call that follows; NULL: none has any */
+    int32_t                     at;         /* the instruction's offset */
+};
+
+/* How far a block was read. */
+struct fr_hot_mark {
+    int32_t      n_ins;
+    int          n_items, n_regs, n_blocks;
+    struct state s;
 };
 
 static inline struct fr_hot_value
@@ -96,7 +104,6 @@ int fr_hot_number_as(struct reader *r, const struct fr_hot_value *v, fr_dtype as
 struct fr_hot_value fr_hot_new_array(struct reader *r, fr_dtype d, int ndim);
 /* What is an array is about to be in two places. */
 void fr_hot_as_object(struct reader *r, const struct fr_hot_value *v);
-bool fr_hot_same_value(const struct fr_hot_value *a, const struct fr_hot_value *b);
 void fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to);
 /* Puts the values of the stack where the next block has them, and finds tuples there. */
 bool fr_hot_settle(struct reader *r);
@@ -110,6 +117,10 @@ void fr_hot_branch(struct reader *r, int reg, bool unless, int32_t to, int32_t n
 
 /* Whether a value is a constant that was put into its register just now. */
 bool fr_hot_constant_of(const struct reader *r, const struct fr_hot_value *v, union fr_hot_cell *c);
+
+/* Where the block is now; and back there, if what was read since then is not translated, and no block was begun for it: true. */
+void fr_hot_mark(const struct reader *r, struct fr_hot_mark *m);
+bool fr_hot_back(struct reader *r, const struct fr_hot_mark *m);
 
 /* ---- hot_vars.c */
 bool fr_hot_is_element(fr_dtype d);
@@ -191,7 +202,13 @@ void fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int in
 struct fr_hot_value fr_hot_new_list(struct reader *r, const struct fr_hot_value *of);
 /* A method of an array or a list, and the two for the stack; false: there is none. */
 bool fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name);
-void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n);
+void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n,
+                        PyObject *names);
+
+/* ---- hot_ask.c: where nothing else is known: pushes what a function of these arguments gives, or leaves */
+void fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names);
+/* The same of one of the module operator's. Of setitem nothing is pushed. */
+void fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_value *arg, int n);
 
 /* ---- hot_call.c */
 void fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method);

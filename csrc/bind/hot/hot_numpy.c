@@ -144,86 +144,6 @@ call_row(struct reader *r, const struct row *row, struct fr_hot_value *arg, fr_d
     }
 }
 
-/* ---- few.h's functions */
-
-/* What a result is: of which dtype and how many axes. */
-enum rule { LIKE_FIRST, LIKE_SECOND, JOINED, STACKED, SQUARE, RANGE, LINE, INDICES, A_DOUBLE, A_BOOL };
-
-static const struct few_row {
-    const char *name;
-    uint8_t     least, most; /* arguments */
-    enum rule   rule;
-} few_rows[] = {
-    {"vstack", 1, 1, STACKED},     {"hstack", 1, 1, JOINED},     {"concatenate", 1, 2, JOINED}, {"eye", 1, 1, SQUARE},         {"identity", 1, 1, SQUARE},
-    {"arange", 1, 2, RANGE},       {"linspace", 3, 3, LINE},     {"cross", 2, 2, LIKE_FIRST},   {"linalg.inv", 1, 1, LIKE_FIRST}, {"linalg.solve", 2, 2, LIKE_SECOND},
-    {"linalg.cholesky", 1, 1, LIKE_FIRST}, {"linalg.det", 1, 1, A_DOUBLE}, {"diff", 1, 1, LIKE_FIRST}, {"roll", 2, 2, LIKE_FIRST}, {"sort", 1, 1, LIKE_FIRST},
-    {"argsort", 1, 1, INDICES},    {"median", 1, 1, A_DOUBLE},   {"trace", 1, 1, A_DOUBLE},     {"allclose", 2, 2, A_BOOL},    {"array_equal", 2, 2, A_BOOL}, {"append", 2, 2, LIKE_FIRST},
-};
-
-/* What the result of such a function has to be; false: that cannot be told. */
-static bool
-result_of(const struct reader *r, const struct few_row *row, const struct fr_hot_value *arg, int n, struct fr_hot_value *out)
-{
-    const struct fr_hot_value *first = &arg[row->rule == LIKE_SECOND ? 1 : 0];
-
-    *out = (struct fr_hot_value){.kind = FR_HOT_ARRAY, .dtype = FR_F64, .ndim = 1};
-    if (row->rule == STACKED || row->rule == JOINED) {
-        if (!is_written_out(first) || first->ndim == 0)
-            return false;
-        first = &r->item[first->items];
-    }
-    switch (row->rule) {
-    case SQUARE: out->ndim = 2; return true;
-    case LINE: return true;
-    case RANGE: out->dtype = FR_I64; return is_whole(&arg[0]) && is_whole(&arg[n - 1]);
-    case A_DOUBLE: out->kind = FR_HOT_NUMPY; out->ndim = 0; return true;
-    case A_BOOL: *out = number(FR_HOT_PYTHON, FR_BOOL, 0); return true;
-    default: break;
-    }
-    if (first->kind != FR_HOT_ARRAY)
-        return false;
-    out->dtype = row->rule == INDICES ? FR_I64 : first->dtype;
-    out->ndim = row->rule == STACKED && first->ndim == 1 ? 2 : first->ndim;
-    return true;
-}
-
-/* A function of few.h's; false: it is none, or what it would give is not known. */
-static bool
-call_few(struct reader *r, const struct few_row *row, const struct fr_hot_value *arg, int n)
-{
-    struct fr_hot_few *f = fr_calloc(1, sizeof *f);
-    int                n_items = 0;
-
-    if (!f)
-        return false;
-    f->next = r->p->fews;
-    r->p->fews = f;
-    f->call = fr_few_of(row->name);
-    f->n = n;
-    if (!f->call || !result_of(r, row, arg, n, &f->to))
-        return false;
-    for (int k = 0; k < n; k++) {
-        f->arg[k] = arg[k];
-        if (is_written_out(&arg[k])) {
-            if (n_items + arg[k].ndim > FR_HOT_FEW_ITEMS)
-                return false;
-            f->arg[k].items = (int16_t)n_items;
-            for (int i = 0; i < arg[k].ndim; i++)
-                f->item[n_items++] = r->item[arg[k].items + i];
-        } else if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY) {
-            return false;
-        }
-    }
-    for (int k = 0; k < n_items; k++)
-        if (!is_number(&f->item[k]) && f->item[k].kind != FR_HOT_ARRAY)
-            return false;
-    f->to.reg = (int16_t)fr_hot_fresh(r, 1);
-    fr_hot_emit(r, FR_HOT_FEW, f->to.reg, 0, 0)->few = f;
-    r->p->makes = true;
-    fr_hot_push(r, f->to);
-    return true;
-}
-
 /* The operation that a ufunc is; FR_N_OPS: none of ours. */
 static fr_op
 ufunc_op(PyObject *f, int n)
@@ -242,7 +162,7 @@ ufunc_op(PyObject *f, int n)
 bool
 fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype)
 {
-    static PyObject *found[FR_LEN(rows)], *few_found[FR_LEN(few_rows)];
+    static PyObject *found[FR_LEN(rows)];
     union fr_hot_cell axis;
     fr_op            op = dtype == FR_N_DTYPES ? ufunc_op(f, n) : FR_N_OPS;
 
@@ -269,14 +189,6 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
             return true;
         }
     }
-    for (size_t k = 0; k < FR_LEN(few_rows) && dtype == FR_N_DTYPES; k++) {
-        if (!few_found[k]) {
-            few_found[k] = fr_numpy_attr(few_rows[k].name);
-            PyErr_Clear();
-        }
-        if (few_found[k] == f && n >= few_rows[k].least && n <= few_rows[k].most)
-            return call_few(r, &few_rows[k], arg, n);
-    }
     return false;
 }
 
@@ -295,8 +207,9 @@ fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *na
     return true;
 }
 
-void
-fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n)
+/* The same where it is one of these. */
+static void
+call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n)
 {
     const char         *name = PyUnicode_AsUTF8(PyDescr_NAME(method));
     struct fr_hot_value all[FR_HOST_ARGS] = {*of};
@@ -326,4 +239,24 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
             return;
         }
     fr_hot_leave(r);
+}
+
+void
+fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n,
+                   PyObject *names)
+{
+    struct fr_hot_value all[FR_HOT_ASK_ARGS] = {*of};
+    struct fr_hot_mark  before;
+
+    fr_hot_mark(r, &before);
+    if (names) /* (an axis is as if it came first) */
+        names = n == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "axis") == 0 ? NULL : names;
+    if (names)
+        fr_hot_leave(r);
+    else
+        call_method(r, method, of, arg, n);
+    if (n < (int)FR_LEN(all) && fr_hot_back(r, &before)) {
+        memcpy(all + 1, arg, (size_t)n * sizeof *arg);
+        fr_hot_ask(r, method, all, n + 1, names);
+    }
 }

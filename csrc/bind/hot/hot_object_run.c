@@ -85,54 +85,179 @@ fr_hot_run_math(struct fr_hot_run *run, const struct fr_hot_ins *in)
     return ok;
 }
 
-/* ---- functions of few elements */
+/* ---- functions that Python has */
+
+static PyObject *boxed_items(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struct fr_hot_value *v);
 
 static PyObject *
-argument(const struct fr_hot_run *run, const struct fr_hot_few *few, const struct fr_hot_value *v)
+boxed_shape(const struct fr_hot_view *view, int ndim)
 {
-    PyObject *tuple;
+    PyObject *shape = PyTuple_New(ndim);
 
-    if (v->kind != FR_HOT_TUPLE && v->kind != FR_HOT_DISPLAY)
-        return fr_hot_boxed(&run->reg[v->reg], &run->view[v->reg], v);
-    tuple = PyTuple_New(v->ndim);
-    for (int k = 0; tuple && k < v->ndim; k++) {
-        const struct fr_hot_value *item = &few->item[v->items + k];
-        PyObject                  *o = fr_hot_boxed(&run->reg[item->reg], &run->view[item->reg], item);
+    for (int k = 0; shape && k < ndim; k++) {
+        PyObject *n = PyLong_FromLongLong(view->dim[k]);
+
+        if (!n)
+            Py_CLEAR(shape);
+        else
+            PyTuple_SET_ITEM(shape, k, n);
+    }
+    return shape;
+}
+
+/* An argument, a new reference; NULL: it cannot be made (an exception may be set). */
+static PyObject *
+argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struct fr_hot_value *v)
+{
+    const union fr_hot_cell *cell = v->reg >= 0 ? &run->reg[v->reg] : NULL;
+
+    switch (v->kind) {
+    case FR_HOT_OBJECT: return Py_NewRef(v->object);
+    case FR_HOT_TUPLE:
+    case FR_HOT_DISPLAY:
+    case FR_HOT_SLICE: return boxed_items(run, ask, v);
+    case FR_HOT_SHAPE: return boxed_shape(&run->view[v->reg], v->ndim);
+    case FR_HOT_RANGE:
+        return PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)cell[0].i, (long long)(cell[0].i + cell[1].i * cell[2].i),
+                                     (long long)cell[2].i);
+    case FR_HOT_ARRAY: /* (NumPy warns of some results of none) */
+        for (int k = 0; k < v->ndim; k++)
+            if (run->view[v->reg].dim[k] == 0)
+                return NULL;
+        return fr_hot_boxed(cell, &run->view[v->reg], v);
+    case FR_HOT_LIST: {
+        PyObject           *list = run->view[v->reg].array;
+        struct fr_hot_value item;
+
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); k++) { /* (none of theirs runs code of the user's) */
+            fr_hot_type(PyList_GET_ITEM(list, k), &item);
+            if (item.kind == FR_HOT_OPAQUE)
+                return NULL;
+        }
+        return Py_NewRef(list);
+    }
+    default: return fr_hot_boxed(cell, v->reg >= 0 ? &run->view[v->reg] : NULL, v);
+    }
+}
+
+static PyObject *
+boxed_items(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struct fr_hot_value *v)
+{
+    PyObject *all = v->kind == FR_HOT_DISPLAY ? PyList_New(v->ndim) : PyTuple_New(v->ndim), *slice;
+
+    for (int k = 0; all && k < v->ndim; k++) {
+        PyObject *o = argument(run, ask, &ask->item[v->items + k]);
 
         if (!o)
-            Py_CLEAR(tuple);
+            Py_CLEAR(all);
+        else if (v->kind == FR_HOT_DISPLAY)
+            PyList_SET_ITEM(all, k, o);
         else
-            PyTuple_SET_ITEM(tuple, k, o);
+            PyTuple_SET_ITEM(all, k, o);
     }
-    return tuple;
+    if (!all || v->kind != FR_HOT_SLICE)
+        return all;
+    slice = PySlice_New(PyTuple_GET_ITEM(all, 0), PyTuple_GET_ITEM(all, 1), PyTuple_GET_ITEM(all, 2));
+    Py_DECREF(all);
+    return slice;
+}
+
+/* What a result is: a number, an array that nobody else has, None, a list of such, or a tuple of few. */
+static void
+type_of_result(PyObject *o, struct fr_hot_value *v)
+{
+    struct fr_hot_value part;
+    Py_ssize_t          n = PyTuple_Check(o) ? PyTuple_GET_SIZE(o) : 0;
+
+    if (n == 0 || n > FR_HOT_PARTS) {
+        fr_hot_type(o, v);
+        if ((v->kind == FR_HOT_ARRAY || v->kind == FR_HOT_LIST) && Py_REFCNT(o) > 1)
+            v->kind = FR_HOT_OPAQUE;
+        return;
+    }
+    *v = (struct fr_hot_value){.kind = FR_HOT_TUPLE, .ndim = (uint8_t)n, .n_parts = (uint8_t)n};
+    for (int k = 0; k < n; k++) {
+        fr_hot_type(PyTuple_GET_ITEM(o, k), &part);
+        v->part[k].kind = part.kind;
+        v->part[k].dtype = part.dtype;
+        v->part[k].ndim = part.ndim;
+        if (part.kind != FR_HOT_PYTHON && part.kind != FR_HOT_NUMPY && (part.kind != FR_HOT_ARRAY || Py_REFCNT(PyTuple_GET_ITEM(o, k)) > 1))
+            v->kind = FR_HOT_OPAQUE;
+    }
+}
+
+/* Puts a result where its type has it; takes the reference. */
+static bool
+put_result(struct fr_hot_run *run, PyObject *o, const struct fr_hot_value *type, int to)
+{
+    bool ok = true;
+
+    if (type->kind == FR_HOT_ARRAY || type->kind == FR_HOT_LIST)
+        return fr_hot_give(run, o, to);
+    if (type->kind == FR_HOT_TUPLE) {
+        for (int k = 0; k < type->n_parts && ok; k++) {
+            const struct fr_hot_value part = {.kind = type->part[k].kind, .dtype = type->part[k].dtype, .ndim = type->part[k].ndim};
+
+            ok = put_result(run, Py_NewRef(PyTuple_GET_ITEM(o, k)), &part, to + k);
+        }
+    } else {
+        fr_hot_read_value(o, type, &run->reg[to], &run->view[to]);
+    }
+    Py_DECREF(o);
+    return ok;
+}
+
+/* What the function gives; NULL: Python is to say it. */
+static PyObject *
+answer(const struct fr_hot_run *run, const struct fr_hot_ask *ask)
+{
+    PyObject  *all[FR_HOT_ASK_ARGS + 1], **arg = all + 1, *v = NULL;
+    Py_ssize_t n = 0, n_names = ask->names ? PyTuple_GET_SIZE(ask->names) : 0;
+
+    for (; n < ask->n; n++)
+        if (!(arg[n] = argument(run, ask, &ask->arg[n])))
+            break;
+    if (n == ask->n)
+        v = PyObject_Vectorcall(ask->function, arg, (size_t)(n - n_names) | PY_VECTORCALL_ARGUMENTS_OFFSET, ask->names);
+    while (n-- > 0)
+        Py_DECREF(arg[n]);
+    if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) /* (no KeyboardInterrupt) */
+        PyErr_Clear();
+    fr_fpe_lower(); /* (NumPy has looked) */
+    return v;
+}
+
+static bool
+are_several_threads(void)
+{
+    return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != NULL;
 }
 
 bool
-fr_hot_run_few(struct fr_hot_run *run, const struct fr_hot_few *few, int to)
+fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask, int to)
 {
-    PyObject           *arg[FR_HOT_FEW_ARGS], *v = NULL;
-    struct fr_hot_value type;
-    int                 n = 0;
-    bool                ok = fr_fpe_raw() == 0; /* (the function lowers what was raised) */
+    struct fr_hot_guess *guess = &p->guess[ask->guess];
+    struct fr_hot_value  type;
+    PyObject            *v;
 
-    for (; ok && n < few->n; n += ok)
-        ok = (arg[n] = argument(run, few, &few->arg[n])) != NULL;
-    if (ok)
-        v = few->call(arg, n, NULL);
-    while (n-- > 0)
-        Py_DECREF(arg[n]);
-    if (v)
-        fr_hot_type(v, &type);
-    PyErr_Clear();
-    if (!v || type.kind != few->to.kind || type.dtype != few->to.dtype || type.ndim != few->to.ndim || (type.kind == FR_HOT_ARRAY && Py_REFCNT(v) > 1)) {
-        Py_XDECREF(v);
+    if (fr_fpe_raw() != 0 || (p->appends && are_several_threads())) /* (others may append, too) */
         return false;
-    }
-    if (type.kind == FR_HOT_ARRAY)
-        return fr_hot_give(run, v, to);
-    fr_hot_read_value(v, &type, &run->reg[to], &run->view[to]);
+    if (ask->changes && !(run->view[ask->arg[0].reg].writable &&
+                          fr_hot_log_view(log, &run->view[ask->arg[0].reg], ask->arg[0].ndim, fr_dtype_size((fr_dtype)ask->arg[0].dtype))))
+        return false;
+    if (!(v = answer(run, ask)))
+        return false;
+    type_of_result(v, &type);
+    if (fr_hot_same_value(&type, &guess->to))
+        return put_result(run, v, &type, to);
     Py_DECREF(v);
-    return true;
+    if (guess->to.kind != FR_HOT_OPAQUE) {
+        guess->to = type;
+        if (++guess->n_changes > FR_HOT_MOST_GUESSES)
+            guess->to.kind = FR_HOT_OPAQUE;
+        p->is_outdated = true;
+    }
+    return false;
 }
 
 /* ---- lists */

@@ -84,6 +84,17 @@ fr_hot_push_int(struct reader *r, int kind, int dtype, int reg)
     fr_hot_push_new(r, kind, dtype, reg);
 }
 
+/* The operator's function is asked about the two values on top. */
+static void
+ask_of_two(struct reader *r, const char *name)
+{
+    struct fr_hot_value arg[2];
+
+    arg[1] = fr_hot_pop(r);
+    arg[0] = fr_hot_pop(r);
+    fr_hot_ask_operator(r, name, arg, 2);
+}
+
 static double
 power(double a, double b)
 {
@@ -113,8 +124,8 @@ operate_power(struct reader *r, const struct fr_hot_value *a, const struct fr_ho
     fr_hot_push_new(r, numpy ? FR_HOT_NUMPY : FR_HOT_PYTHON, FR_F64, to);
 }
 
-void
-fr_hot_operate(struct reader *r, int what, bool in_place)
+static void
+operate(struct reader *r, int what, bool in_place)
 {
     static const int16_t       ints[N_OPERATORS] = {[ADD] = FR_HOT_ADD_I, [AND] = FR_HOT_AND_I, [FLOORDIV] = FR_HOT_FLOORDIV_I,
                                                     [LSHIFT] = FR_HOT_SHL_I, [MUL] = FR_HOT_MUL_I, [MOD] = FR_HOT_MOD_I,
@@ -178,8 +189,34 @@ fr_hot_operate(struct reader *r, int what, bool in_place)
     fr_hot_push_int(r, kind, dtype, to);
 }
 
+/* Whether that changes nothing, and is in plain calls what it is else: powers of arrays are not. */
+static bool
+may_be_asked(int what, bool in_place, const struct fr_hot_value *a, const struct fr_hot_value *b)
+{
+    if (a->kind == FR_HOT_ARRAY || b->kind == FR_HOT_ARRAY)
+        return what != POWER && !(in_place && a->kind == FR_HOT_ARRAY);
+    return !(in_place && a->kind == FR_HOT_LIST);
+}
+
 void
-fr_hot_compare(struct reader *r, int what)
+fr_hot_operate(struct reader *r, int what, bool in_place)
+{
+    static const char *const names[N_OPERATORS] = {"add", "and_", "floordiv", "lshift", "matmul", "mul", "mod",
+                                                   "or_", "pow", "rshift", "sub", "truediv", "xor"};
+    struct fr_hot_mark       before;
+
+    fr_hot_mark(r, &before);
+    operate(r, what, in_place);
+    if (!fr_hot_back(r, &before))
+        return;
+    if (r->s.n_stack < 2 || !may_be_asked(what, in_place, &r->s.stack[r->s.n_stack - 2], &r->s.stack[r->s.n_stack - 1]))
+        fr_hot_leave(r);
+    else
+        ask_of_two(r, names[what]);
+}
+
+static void
+compare(struct reader *r, int what)
 {
     struct fr_hot_value b = fr_hot_pop(r), a = fr_hot_pop(r);
     bool                doubles = is_float(&a) || is_float(&b), numpy = a.kind == FR_HOT_NUMPY || b.kind == FR_HOT_NUMPY;
@@ -215,6 +252,18 @@ fr_hot_compare(struct reader *r, int what)
     op = (doubles ? FR_HOT_LT_F : FR_HOT_LT_I) + what;
     fr_hot_emit(r, (enum fr_hot_op)op, to = fr_hot_fresh(r, 1), x, y);
     fr_hot_push_new(r, numpy ? FR_HOT_NUMPY : FR_HOT_PYTHON, FR_BOOL, to);
+}
+
+void
+fr_hot_compare(struct reader *r, int what)
+{
+    static const char *const names[] = {[LT] = "lt", [LE] = "le", [EQ] = "eq", [NE] = "ne", [GT] = "gt", [GE] = "ge"};
+    struct fr_hot_mark       before;
+
+    fr_hot_mark(r, &before);
+    compare(r, what);
+    if (fr_hot_back(r, &before))
+        ask_of_two(r, names[what]);
 }
 _Static_assert(FR_HOT_NE_I - FR_HOT_LT_I == NE && FR_HOT_NE_F - FR_HOT_LT_F == NE, "in one order");
 
@@ -345,8 +394,8 @@ window(struct reader *r, const struct fr_hot_value *array, const struct fr_hot_v
     return !r->ended;
 }
 
-void
-fr_hot_load_item(struct reader *r)
+static void
+load_item(struct reader *r)
 {
     struct fr_hot_value key = fr_hot_pop(r), of = fr_hot_pop(r), out;
     int                 n, first, to;
@@ -397,7 +446,18 @@ fr_hot_load_item(struct reader *r)
 }
 
 void
-fr_hot_store_item(struct reader *r)
+fr_hot_load_item(struct reader *r)
+{
+    struct fr_hot_mark before;
+
+    fr_hot_mark(r, &before);
+    load_item(r);
+    if (fr_hot_back(r, &before))
+        ask_of_two(r, "getitem");
+}
+
+static void
+store_item(struct reader *r)
 {
     struct fr_hot_value key = fr_hot_pop(r), of = fr_hot_pop(r), v = fr_hot_pop(r), part;
     int                 n, first, reg;
@@ -425,6 +485,25 @@ fr_hot_store_item(struct reader *r)
 }
 
 void
+fr_hot_store_item(struct reader *r)
+{
+    struct fr_hot_mark  before;
+    struct fr_hot_value arg[3];
+
+    fr_hot_mark(r, &before);
+    store_item(r);
+    if (!fr_hot_back(r, &before))
+        return;
+    arg[1] = fr_hot_pop(r);
+    arg[0] = fr_hot_pop(r);
+    arg[2] = fr_hot_pop(r);
+    if (arg[0].kind == FR_HOT_ARRAY)
+        fr_hot_ask_operator(r, "setitem", arg, 3);
+    else
+        fr_hot_leave(r);
+}
+
+void
 fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n)
 {
     struct fr_hot_value v = {.kind = FR_HOT_WALK, .n_parts = (uint8_t)n, .reg = (int16_t)fr_hot_fresh(r, FR_HOT_CELLS)};
@@ -442,8 +521,8 @@ fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n)
 _Static_assert((int)FR_HOT_PARTS <= (int)FR_HOT_CELLS, "they have their views in its registers");
 
 /* Whether a number is one of those in a constant or a tuple; `not`: whether it is none. */
-void
-fr_hot_contains(struct reader *r, bool not)
+static void
+contains(struct reader *r, bool not)
 {
     struct fr_hot_value in = fr_hot_pop(r), v = fr_hot_pop(r), one;
     PyObject           *items = in.kind == FR_HOT_OBJECT && PyFrozenSet_CheckExact(in.object) ? PySequence_List(in.object) : NULL;
@@ -475,6 +554,27 @@ fr_hot_contains(struct reader *r, bool not)
         found = to;
     }
     fr_hot_push(r, number(FR_HOT_PYTHON, FR_BOOL, found));
+}
+
+void
+fr_hot_contains(struct reader *r, bool not)
+{
+    struct fr_hot_mark  before;
+    struct fr_hot_value arg[2], is;
+    int                 to;
+
+    fr_hot_mark(r, &before);
+    contains(r, not);
+    if (!fr_hot_back(r, &before))
+        return;
+    arg[0] = fr_hot_pop(r);
+    arg[1] = fr_hot_pop(r);
+    fr_hot_ask_operator(r, "contains", arg, 2);
+    if (r->ended || !not)
+        return;
+    is = fr_hot_pop(r);
+    fr_hot_emit(r, FR_HOT_NOT, to = fr_hot_fresh(r, 1), is.reg, 0);
+    fr_hot_push(r, number(FR_HOT_PYTHON, FR_BOOL, to));
 }
 
 /* The n values on top become one. */
@@ -561,7 +661,8 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
         return;
     }
 #endif
-    if (PyFrozenSet_CheckExact(o) || (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) > 0 && PyUnicode_CheckExact(PyTuple_GET_ITEM(o, 0)))) {
+    if (PyUnicode_CheckExact(o) || PyFrozenSet_CheckExact(o) ||
+        (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) > 0 && PyUnicode_CheckExact(PyTuple_GET_ITEM(o, 0)))) {
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
         return;
     }

@@ -361,6 +361,7 @@ read_block(struct reader *r, int k)
             break;
         }
         unit = fr_asm_behind(fr_bytecode_opcodes, &in);
+        r->at = in.at;
         step(r, &in, 2 * unit);
         if (fr_env.debug >= 2 && r->ended && r->p->n_ins && r->p->ins[r->p->n_ins - 1].op == FR_HOT_EXIT)
             fr_log(2, "%s leaves opcode %d in line %d to Python", PyUnicode_AsUTF8(frame_of(r)->code->co_name), in.op,
@@ -619,10 +620,34 @@ fr_hot_new(const struct fr_hot_source *source)
 }
 
 void
+fr_hot_renew(struct fr_hot_program *p)
+{
+    while (p->maps) {
+        struct fr_hot_map *next = p->maps->next;
+
+        fr_free(p->maps);
+        p->maps = next;
+    }
+    while (p->asks) {
+        struct fr_hot_ask *next = p->asks->next;
+
+        Py_DECREF(p->asks->function);
+        Py_XDECREF(p->asks->names);
+        fr_free(p->asks);
+        p->asks = next;
+    }
+    for (int i = 0; i < p->n_blocks; i++)
+        fr_free(p->block[i].value);
+    p->n_ins = p->n_heads = p->n_blocks = 0;
+    p->is_outdated = false;
+}
+
+void
 fr_hot_free(struct fr_hot_program *p)
 {
     if (!p)
         return;
+    fr_hot_renew(p);
     for (int i = 0; i < p->n_vars; i++)
         Py_XDECREF(p->name[i]);
     for (int i = 0; i < p->n_guards; i++) {
@@ -636,20 +661,6 @@ fr_hot_free(struct fr_hot_program *p)
         Py_XDECREF(p->frame[i].code);
         Py_XDECREF(p->frame[i].bytes);
     }
-    while (p->maps) {
-        struct fr_hot_map *next = p->maps->next;
-
-        fr_free(p->maps);
-        p->maps = next;
-    }
-    while (p->fews) {
-        struct fr_hot_few *next = p->fews->next;
-
-        fr_free(p->fews);
-        p->fews = next;
-    }
-    for (int i = 0; i < p->n_blocks; i++)
-        fr_free(p->block[i].value);
     fr_free(p->ins);
     fr_free(p->head);
     fr_free(p->block);

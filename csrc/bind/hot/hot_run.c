@@ -100,7 +100,7 @@ dot(const struct fr_hot_view *a, const struct fr_hot_view *b)
 enum { BREATH = 1 << 16, LONG_NS = 20000000 }; /* turns of inner loops between two looks at the clock; then others may run */
 
 enum fr_hot_end
-fr_hot_go(const struct fr_hot_program *p, struct fr_hot_run *run, int head)
+fr_hot_go(struct fr_hot_program *p, struct fr_hot_run *run, int head)
 {
     static const void *const where[FR_HOT_N_OPS] = {
 #define X(name) &&name,
@@ -454,7 +454,7 @@ TRANSPOSE: { /* n axes */
     TRIED(NEW_LIST, fr_hot_run_new_list(run, in))
     TRIED(LIST_ARRAY, fr_hot_run_list_array(run, in))
     TRIED(OWN, fr_hot_run_own(run, in))
-    TRIED(FEW, fr_hot_run_few(run, in->few, in->to))
+    TRIED(ASK, fr_hot_run_ask(p, run, &log, in->ask, in->to))
     TRIED(DRAW, fr_hot_run_draw(run, in))
     TRIED(CALL_MATH, fr_hot_run_math(run, in))
 PUT: /* into element i of the array at a, which was made just now */
@@ -521,6 +521,7 @@ DOT:
     STORED(F64, double, TO.f)
 
 EXIT:
+    end = PyErr_Occurred() ? FR_HOT_RAISED : end;
     fr_hot_log_undo(&log);
     if (p->has_random && run->n_turns >= 0)
         fr_hot_draws_undo(run);

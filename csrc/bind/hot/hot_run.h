@@ -70,7 +70,8 @@ bool fr_hot_run_list_store(struct fr_hot_run *, struct fr_hot_log *, const struc
 bool fr_hot_run_new_list(struct fr_hot_run *, const struct fr_hot_ins *);
 /* A list of numbers as an array of dtype c. */
 bool fr_hot_run_list_array(struct fr_hot_run *, const struct fr_hot_ins *);
-bool fr_hot_run_few(struct fr_hot_run *, const struct fr_hot_few *, int to);
+/* An exception that is set is no fault of the function's: somebody wants to end all of it. */
+bool fr_hot_run_ask(struct fr_hot_program *, struct fr_hot_run *, struct fr_hot_log *, const struct fr_hot_ask *, int to);
 /* Fills the array at `to`, which was made just now, with numbers that are drawn. */
 bool fr_hot_run_draw(struct fr_hot_run *, const struct fr_hot_ins *);
 /* A function of Python's math, of n doubles. */

@@ -1,0 +1,248 @@
+/* bind/hot/hot_ask.c -- hot.h: functions of Python's and NumPy's that are asked for what they give, since they change nothing. */
+#include "bind/hot/hot_int.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "bind/accelerate/crossing.h"
+
+/* ---- which functions: each has only to be asked */
+
+/* NumPy's, by their names there. Their warnings are ufuncs' (others warn of arrays without elements, which are not given to them). */
+static const char *const of_numpy[] = {
+    "all", "allclose", "amax", "amin", "angle", "any", "append", "arange", "argmax", "argmin", "argpartition", "argsort", "argwhere", "around",
+    "array", "array_equal", "array_equiv", "atleast_1d", "atleast_2d", "atleast_3d", "average", "bincount", "broadcast_to", "clip", "column_stack",
+    "compress", "concatenate", "convolve", "copy", "correlate", "count_nonzero", "cross", "cumprod", "cumsum", "delete", "diag", "diagonal",
+    "diagflat", "diff", "digitize", "dot", "dstack", "ediff1d", "einsum", "empty_like", "expand_dims", "extract", "eye", "fix", "flatnonzero", "flip",
+    "fliplr", "flipud", "full", "full_like", "gradient", "histogram", "hstack", "identity", "inner", "insert", "interp", "intersect1d",
+    "isclose", "isin", "kron", "linspace", "logspace", "max", "mean", "median", "meshgrid", "min", "moveaxis", "nansum", "nonzero", "ones", "ones_like",
+    "outer", "pad", "partition", "percentile", "prod", "ptp", "quantile", "ravel", "repeat", "reshape", "roll", "rollaxis", "rot90", "round",
+    "searchsorted", "select", "setdiff1d", "size", "sort", "split", "squeeze", "stack", "std", "sum", "swapaxes", "take", "take_along_axis",
+    "tensordot", "tile", "trace", "transpose", "tri", "tril", "triu", "union1d", "unique", "vander", "var", "vdot", "vstack", "where", "zeros",
+    "zeros_like", "linalg.cholesky", "linalg.cond", "linalg.det", "linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.eigvalsh", "linalg.inv",
+    "linalg.lstsq", "linalg.matrix_power", "linalg.matrix_rank", "linalg.norm", "linalg.pinv", "linalg.qr", "linalg.slogdet", "linalg.solve",
+    "linalg.svd", "linalg.multi_dot",
+};
+
+/* Methods of arrays, and of lists. */
+static const char *const of_arrays[] = {
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "astype", "choose", "clip", "compress", "copy", "cumprod", "cumsum", "diagonal",
+    "dot", "flatten", "item", "max", "mean", "min", "nonzero", "prod", "ptp", "ravel", "repeat", "reshape", "round", "searchsorted", "squeeze",
+    "std", "sum", "swapaxes", "take", "tolist", "trace", "transpose", "var",
+};
+static const char *const of_lists[] = {"copy", "count", "index"};
+
+static const char *const builtins[] = {"abs", "divmod", "float", "int", "len", "list", "max", "min", "pow", "range", "round", "sorted", "sum", "tuple"};
+
+static bool
+is_among(const char *name, const char *const *names, size_t n)
+{
+    for (size_t k = 0; name && k < n; k++)
+        if (strcmp(name, names[k]) == 0)
+            return true;
+    return false;
+}
+
+static bool
+is_of_numpy(PyObject *f)
+{
+    static PyObject *found[FR_LEN(of_numpy)];
+
+    for (size_t k = 0; k < FR_LEN(of_numpy); k++) {
+        if (!found[k]) {
+            found[k] = fr_numpy_attr(of_numpy[k]);
+            PyErr_Clear();
+        }
+        if (found[k] == f)
+            return true;
+    }
+    return false;
+}
+
+static bool
+is_builtin(const struct reader *r, PyObject *f)
+{
+    for (size_t k = 0; k < FR_LEN(builtins) && PyDict_Check(r->source->builtins); k++)
+        if (PyDict_GetItemString(r->source->builtins, builtins[k]) == f)
+            return true;
+    return false;
+}
+
+static bool
+is_method(PyObject *f)
+{
+    PyTypeObject *of = Py_IS_TYPE(f, &PyMethodDescr_Type) ? PyDescr_TYPE(f) : NULL;
+    const char   *name = of ? PyUnicode_AsUTF8(PyDescr_NAME(f)) : NULL;
+
+    PyErr_Clear();
+    return (of == &PyArray_Type && is_among(name, of_arrays, FR_LEN(of_arrays))) || (of == &PyList_Type && is_among(name, of_lists, FR_LEN(of_lists)));
+}
+
+/* Whether what it is asked for changes nothing: nor does any argument by name. */
+static bool
+may_be_asked(const struct reader *r, PyObject *f, PyObject *names)
+{
+    for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
+        const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
+
+        PyErr_Clear();
+        if (!name || strcmp(name, "out") == 0 || strcmp(name, "ddof") == 0 || strcmp(name, "key") == 0)
+            return false;
+    }
+    return strcmp(Py_TYPE(f)->tp_name, "numpy.ufunc") == 0 || is_of_numpy(f) || is_method(f) || is_builtin(r, f);
+}
+
+/* ---- arguments, and the result */
+
+/* Puts a value among the arguments, with what is in it; false: it is nothing that can be one. */
+static bool
+add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_value *v, struct fr_hot_value *to, int *n_items)
+{
+    int first = *n_items;
+
+    *to = *v;
+    switch (v->kind) {
+    case FR_HOT_PYTHON:
+    case FR_HOT_NUMPY:
+    case FR_HOT_ARRAY:
+    case FR_HOT_LIST:
+    case FR_HOT_NONE:
+    case FR_HOT_RANGE:
+    case FR_HOT_SHAPE:
+    case FR_HOT_OBJECT: return true;
+    case FR_HOT_TUPLE:
+    case FR_HOT_DISPLAY:
+    case FR_HOT_SLICE:
+        if (first + v->ndim > FR_HOT_ASK_ITEMS)
+            return false;
+        to->items = (int16_t)first;
+        *n_items += v->ndim;
+        for (int k = 0; k < v->ndim; k++)
+            if (!add_value(r, ask, &r->item[v->items + k], &ask->item[first + k], n_items))
+                return false;
+        return true;
+    default: return false;
+    }
+}
+
+/* What this instruction has been given; -1: no more is remembered. */
+static int
+guess_of(struct reader *r)
+{
+    struct fr_hot_program *p = r->p;
+
+    for (int k = 0; k < p->n_guesses; k++)
+        if (p->guess[k].frame == r->s.frame && p->guess[k].at == r->at)
+            return k;
+    if (p->n_guesses == FR_HOT_GUESSES)
+        return -1;
+    p->guess[p->n_guesses] = (struct fr_hot_guess){.frame = r->s.frame, .at = r->at};
+    return p->n_guesses++;
+}
+
+/* Pushes a result, whose first register is given. */
+static void
+push_result(struct reader *r, const struct fr_hot_value *type, int to)
+{
+    struct fr_hot_value v = *type;
+
+    v.reg = (int16_t)to;
+    if (v.kind == FR_HOT_TUPLE) {
+        if (r->n_items + v.n_parts > ITEMS) {
+            fr_hot_leave(r);
+            return;
+        }
+        v.items = (int16_t)r->n_items;
+        for (int k = 0; k < v.n_parts; k++)
+            r->item[r->n_items++] = (struct fr_hot_value){.kind = v.part[k].kind, .dtype = v.part[k].dtype, .ndim = v.part[k].ndim, .reg = (int16_t)(to + k)};
+        v.n_parts = 0;
+    }
+    fr_hot_push(r, v);
+}
+
+static void
+ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, bool changes)
+{
+    struct fr_hot_ask *a = n <= FR_HOT_ASK_ARGS ? fr_calloc(1, sizeof *a) : NULL;
+    int                n_items = 0, to = fr_hot_fresh(r, FR_HOT_CELLS);
+
+    if (!a || r->ended) {
+        fr_free(a);
+        fr_hot_leave(r);
+        return;
+    }
+    *a = (struct fr_hot_ask){.next = r->p->asks, .function = Py_NewRef(function), .names = Py_XNewRef(names), .n = n, .changes = changes};
+    r->p->asks = a;
+    a->guess = guess_of(r);
+    for (int k = 0; k < n; k++)
+        if (a->guess < 0 || !add_value(r, a, &arg[k], &a->arg[k], &n_items)) {
+            fr_hot_leave(r);
+            return;
+        }
+    if (changes)
+        r->p->guess[a->guess].to.kind = FR_HOT_NONE;
+    if (r->p->guess[a->guess].to.kind == FR_HOT_OPAQUE) {
+        fr_hot_leave(r);
+        return;
+    }
+    for (int k = 0; k < r->s.n_stack; k++) /* (threads may run meanwhile that let go of items of lists) */
+        if (r->s.stack[k].is_borrowed) {
+            fr_hot_emit(r, FR_HOT_HOLD, 0, r->s.stack[k].reg, 0);
+            r->s.stack[k].is_borrowed = false;
+        }
+    fr_hot_emit(r, FR_HOT_ASK, to, 0, 0)->ask = a;
+    r->p->makes = true;
+    if (r->p->guess[a->guess].to.kind == FR_HOT_UNBOUND)
+        fr_hot_leave(r);
+    else if (!changes)
+        push_result(r, &r->p->guess[a->guess].to, to);
+}
+
+/* What plain calls have for a function, or a method: where that one rounds otherwise than NumPy's, the function of its name. A new
+ * reference; NULL: an exception may be set. */
+static PyObject *
+in_plain_calls(PyObject *f)
+{
+    PyObject *function, *as;
+
+    if (!is_method(f))
+        return fr_called_instead(f);
+    if (PyDescr_TYPE(f) != &PyArray_Type || fr_called_rounds(PyDescr_NAME(f)) == 0)
+        return Py_NewRef(f);
+    function = fr_numpy_attr(PyUnicode_AsUTF8(PyDescr_NAME(f)));
+    as = function ? fr_called_instead(function) : NULL;
+    Py_XDECREF(function);
+    return as;
+}
+
+void
+fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names)
+{
+    PyObject *as = NULL;
+
+    if (!r->ended && may_be_asked(r, function, names))
+        as = in_plain_calls(function);
+    PyErr_Clear();
+    if (as)
+        ask(r, as, arg, n, names, false);
+    else
+        fr_hot_leave(r);
+    Py_XDECREF(as);
+}
+
+void
+fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_value *arg, int n)
+{
+    static PyObject *module;
+    PyObject        *f;
+
+    if (!module)
+        module = PyImport_ImportModule("operator");
+    f = module ? PyObject_GetAttrString(module, name) : NULL;
+    PyErr_Clear();
+    if (f)
+        ask(r, f, arg, n, NULL, strcmp(name, "setitem") == 0);
+    else
+        fr_hot_leave(r);
+    Py_XDECREF(f);
+}

@@ -1,0 +1,134 @@
+"""Loops without Python in which NumPy's and Python's functions are asked for what they give (csrc/bind/hot/hot_ask.c)."""
+import signal
+import warnings
+
+import numpy as np
+import pytest
+
+import frit
+from tests.fuzz import loops
+from tests.test_hot import at_once, check, runs, written     # noqa: F401
+
+STATEMENTS = [
+    "u = v[q]", "v[q] = i", "v[q] += 1.0", "u = v[v > 0.0].sum()", "v[w < 0] = 0.5", "a[q, q] = i", "u = a[q, q]", "u = a[np.arange(4), q]",
+    "u = v[::-1]", "v[::-1] = w", "v[::2] = i", "a[::2] *= 0.5", "a[i % 4, ::2] = v[:2]", "u = a[q][:, q]", "u = v[np.argsort(w)]",
+    "t, u = np.linalg.slogdet(a)", "t, u = np.linalg.eigh(a @ a.T)", "t, _, u = np.linalg.svd(a)", "u = np.linalg.norm(a)",
+    "u = np.linalg.norm(a, axis=1)", "u = np.linalg.pinv(a)", "u = np.linalg.cholesky(a @ a.T + np.eye(4))", "u = np.linalg.matrix_power(a, 2)",
+    "u = np.std(v)", "u = np.var(a, axis=0)", "u = np.cumsum(v)", "u = v.cumsum()", "u = np.percentile(v, 30)", "u = len(np.unique(p))",
+    "u = [i, 1] == [2, 1]", "u = v.shape == w.shape", "u = i in log", "u = i not in [1, 2, i + 1]", "u = log.count(1)", "u = sorted(log)[0]", "u = max(log)",
+    "u = sum(log)", "u = min(i, 3, v[0])", "u = max(v[0], w[0], 0.5)", "u = list(log)", "u = np.take(v, q)", "u = int(np.searchsorted(np.sort(v), w[0]))",
+    "u = np.tril(a)", "u = np.einsum('ij,j->i', a, v)", "u = np.diag(a)", "u = a.ravel()[:3]", "u = a.reshape(2, 8)", "u = v.item(0)", "u = v.tolist()",
+    "u = v[0] % 0.7", "u = 7.5 // (i + 0.5)", "u = divmod(i, 3)[1]", "u = np.isnan(v[0])", "u = np.flip(v)", "u = np.insert(v, 0, 1.0)",
+    "u = np.append(v, 2.0)", "u = np.interp(v[0], [0.0, 1.0], [2.0, 3.0])", "u = int(np.count_nonzero(v > 0))", "u = list(range(i + 1))[-1]",
+    "u = list(range(4)); u[i % 4] = 7", "u = np.concatenate((v, w), axis=0)", "u = np.repeat(v, 2)", "u = np.where(v > 0)[0]",
+    "u = np.array(v, dtype=float, copy=True)", "u = np.kron(v, w)", "u = v.std()", "u = a.var(axis=0)", "u = a.cumsum(1)", "u = round(v[0], 2)",
+    "u = np.array_equal(v, w)", "u = np.bincount(q)", "u = np.histogram(v, 3)[0]", "u = np.stack([v, w])", "u = np.full(3, i)", "u = np.dot(v, 2)",
+    "u = np.swapaxes(a, 0, 1)", "u = a.transpose()", "u = v.astype('f4')", "u = np.sum(log)", "u = np.delete(v, 0)", "u = (i, 1) < (2, 0)",
+    "u = np.ptp(v)", "u = np.add(v, 1)", "u = np.hypot(v, w)", "u = np.logical_and(v > 0, w > 0)", "u = np.argmax(a, axis=1)", "u = np.empty_like(v); u[:] = 1",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_statements(statement):
+    space = {"np": np}
+    exec(f"def f(a, v, w, p, q, log):\n    u = t = None\n    for i in range(12):\n        {statement}\n    return u, t, a, v, w, p, log\n", space)
+    rng = np.random.default_rng(1)
+    check(space["f"], rng.normal(size=(4, 4)), rng.normal(size=4), rng.normal(size=4), rng.integers(-5, 6, 4), np.array([0, 2, 3, 1]), [1, 3])
+
+
+def density(x, weight, spread, middle):
+    _, b = np.linalg.slogdet(spread)
+    y = np.linalg.solve(spread, x - middle)
+    return -0.5 * (2 * 1.8378770664093453 + b + np.dot(x - middle, y)) + weight
+
+
+def test_a_mixture_of_normal_distributions():
+    def f(x, weights, spreads, middles, out):
+        for i in range(len(x)):
+            for k in range(3):
+                out[i, k] = density(x[i], weights[k], spreads[k], middles[k])
+            out[i] -= np.max(out[i])
+        return out
+    rng = np.random.default_rng(2)
+    check(f, rng.normal(size=(30, 2)), np.log(np.full(3, 1 / 3)), np.stack([np.eye(2) * (k + 1) for k in range(3)]), rng.normal(size=(3, 2)), np.zeros((30, 3)))
+
+
+def test_results_whose_types_change():
+    def f(a, n):
+        out = []
+        for i in range(n):
+            out.append(np.squeeze(a[:i % 3 + 1]).sum(axis=0))
+            u = np.squeeze(a[:i % 2 + 1])
+            out.append(u[0] * 2)
+        return out
+    check(f, np.arange(12.0).reshape(3, 4), 30, hot=False)      # now this, now that: Python does it
+
+
+def test_warnings_are_of_the_line_that_gives_them():
+    def f(v, n, log):
+        for i in range(n):
+            log.append(np.divide(v, 40 - i))
+            log.append(np.cumsum(v) / (20 - i))
+        return log
+    with warnings.catch_warnings(record=True) as theirs:
+        warnings.simplefilter("always")
+        expected = written(f)(np.ones(4), 60, [])
+    with warnings.catch_warnings(record=True) as ours:
+        warnings.simplefilter("always")
+        given, n = runs(f, np.ones(4), 60, [])
+    assert n and [(str(w.message), w.filename, w.lineno) for w in ours] == [(str(w.message), w.filename, w.lineno) for w in theirs] != []
+    assert [loops.described(x) for x in given] == [loops.described(x) for x in expected]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        given, n = runs(f, np.ones(4), 60, [])
+        assert n and np.geterr()["divide"] == "ignore"
+
+
+@pytest.mark.parametrize("wrong", ["v[q + 9]", "np.linalg.inv(a * 0)", "np.take(v, 99)", "v[q] = v[:3]", "np.percentile(v, 300)", "sorted(log)[99]"])
+def test_errors_leave_what_was_done_before(wrong):
+    space = {"np": np}
+    exec(f"def f(a, v, q, log):\n    for i in range(60):\n        log.append(i)\n        v[q] += 1.5\n        u = np.cumsum(v)\n"
+         f"        if u[0] > 40: {wrong}\n", space)
+    done = []
+    for call in (written(space["f"]), lambda *args: runs(space["f"], *args)):
+        a, v, q, log = np.eye(4), np.zeros(4), np.array([1, 0, 3, 2]), []
+        with pytest.raises(Exception) as raised:
+            call(a, v, q, log)
+        done.append((type(raised.value), str(raised.value), raised.traceback[-1].lineno, v.tobytes(), log))
+    assert done[0] == done[1] and len(done[0][-1]) == 27
+
+
+def test_memory_that_is_only_read_is_not_written():
+    def f(v, q, n):
+        for i in range(n):
+            v[q] = i
+    v = np.zeros(4)
+    v.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        runs(f, v, np.array([0, 2]), 40)
+
+
+def test_interrupts_are_not_lost():
+    def f(v, n):
+        x = 0.0
+        for _ in range(n):
+            x += np.percentile(v, 30)
+        return x
+
+    def stop(number, frame):
+        raise KeyboardInterrupt
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        for _ in range(3):
+            signal.setitimer(signal.ITIMER_REAL, 0.2)
+            with pytest.raises(KeyboardInterrupt):
+                runs(f, np.arange(9.0), 10**7)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_random_loops():
+    with frit.config(tune="hot_turns=1"):
+        for seed in range(40_000, 40_150):
+            source = loops.draw(seed)
+            assert loops.judge(source) is None, source
