@@ -1,5 +1,6 @@
 """Loops without Python in which NumPy's and Python's functions are asked for what they give (csrc/bind/hot/hot_ask.c)."""
 import signal
+import sys
 import warnings
 
 import numpy as np
@@ -28,10 +29,55 @@ STATEMENTS = [
 ]
 
 
-@pytest.mark.parametrize("statement", STATEMENTS)
-def test_statements(statement):
+COMPREHENSIONS = [
+    "u = [x * 2 for x in v]", "u = [x - w[0] for x in log if x > 1]", "u = np.array([x * i for x in v])", "u = [np.dot(v, w) for _ in range(3)]",
+    "u = [[x * y for x in v] for y in w]", "u = [x + y for x in v for y in w if x > y]", "u = sum([x * y for x, y in zip(v, w)])",
+    "u = [row @ v for row in a]", "u = [a[k, k] for k in range(len(a))]", "t = [x for x in v]; x = 3; u = [x for k in w]", "u = [density(v, x, np.eye(4), w) for x in v]",
+    "u = [i for i in range(3)]; u = i", "log = [x for x in log]", "u = [k * x for k, x in enumerate(v)]", "u = [np.random.rand() for _ in w]", "u = [v for _ in log]"]
+GENERATORS = [
+    "u = sum(x * y for x, y in zip(v, w))", "u = max(abs(x - i) for x in v)", "u = min(x for x in v if x > -9)", "u = sorted(x % 3 for x in p)", "u = list(x + i for x in v)",
+    "u = any(x > i for x in v)", "u = all(x > -9 for x in v)", "u = 1 if any(x > 99 for x in v) and all(x < 3 for x in v) else 2", "u = sum(sum(x for x in row) for row in a)",
+    "u = any(np.random.rand() > 0.5 for x in v)", "if all(x < y for x, y in zip(v, w)): v += 1"]
+
+
+@pytest.mark.parametrize("statement", ["u = {x: 1 for x in v}", "u = sum({x for x in p})", "u = (x for x in v)", "u = list(map(float, v))", "u = sorted(log, key=abs)"])
+def test_others_stay_in_python(statement):
     space = {"np": np}
-    exec(f"def f(a, v, w, p, q, log):\n    u = t = None\n    for i in range(12):\n        {statement}\n    return u, t, a, v, w, p, log\n", space)
+    exec(f"def f(v, p, log):\n    for i in range(30):\n        {statement}\n    return i\n", space)
+    check(space["f"], np.arange(4.0), np.arange(3), [1, 2], hot=False)
+
+
+def test_functions_of_other_modules(tmp_path, monkeypatch):
+    (tmp_path / "apart_one.py").write_text("import numpy as np\nfrom apart_two import more\nRATE = 0.5\ndef step(x, w):\n"
+                                           "    return w - RATE * np.dot(x, w) * x + more(x) * len(x)\n")
+    (tmp_path / "apart_two.py").write_text("import math\nSIZE = 2\ndef more(x):\n    return math.sqrt(SIZE) * abs(x)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    space = {"np": np}
+    exec("import apart_one\nfrom apart_two import more\ndef f(x, w):\n    for row in x:\n        w = apart_one.step(row, w) - more(row)\n    return w\n", space)
+    f, x = space["f"], np.random.default_rng(0).normal(size=(30, 3)) * 0.1
+    first = check(f, x, np.ones(3))
+    sys.modules["apart_one"].RATE = 0.25        # is seen, and so is another function
+    second = check(f, x, np.ones(3))
+    sys.modules["apart_one"].len = lambda x: 7
+    third = check(f, x, np.ones(3))
+    sys.modules["apart_one"].more = lambda x: x * 0
+    assert len({tuple(first), tuple(second), tuple(third), tuple(check(f, x, np.ones(3)))}) == 4
+    for name in ("apart_one", "apart_two"):
+        del sys.modules[name]
+
+
+def test_functions_of_scipy():
+    pytest.importorskip("scipy.special")
+    space = {}
+    exec("import scipy.special as special\ndef f(x):\n    out = []\n    for row in x:\n"
+         "        out.append(special.logsumexp(row) + special.gammaln(3.5 + row[0]))\n    return out\n", space)
+    check(space["f"], np.random.default_rng(0).normal(size=(30, 3)))
+
+
+@pytest.mark.parametrize("statement", STATEMENTS + COMPREHENSIONS + GENERATORS)
+def test_statements(statement):
+    space = {"np": np, "density": density}
+    exec(f"def f(a, v, w, p, q, log):\n    np.random.seed(5)\n    u = t = None\n    for i in range(12):\n        {statement}\n    return u, t, a, v, w, p, log\n", space)
     rng = np.random.default_rng(1)
     check(space["f"], rng.normal(size=(4, 4)), rng.normal(size=4), rng.normal(size=4), rng.integers(-5, 6, 4), np.array([0, 2, 3, 1]), [1, 3])
 

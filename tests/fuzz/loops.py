@@ -135,7 +135,7 @@ class Drawer:
             "x = np.var(u)", "u = A.std(axis=0)", "u = np.cumsum(u) * 0.1", "u = u.cumsum()", "x = np.percentile(u, 30)", "c = len(np.unique(p))",
             "t = [i, 1] == [j, c]", "t = p.shape == q.shape", "if x in fs: c += 1", "c = cs.count(c)", "c = sorted(cs)[0]", "x = max(fs)", "x = sum(fs)", "c = max(cs)",
             "x = min(x, y, s)", "u = np.array(sorted(fs))[:n]", "fs = list(fs)", "u = np.take(v, q)", "k = int(np.searchsorted(np.sort(v), x))", "x = np.linalg.norm(A)",
-            "u = np.linalg.norm(A, axis=1)", "A = np.tril(A)", "u = np.einsum('ij,j->i', A, u)", "A = np.linalg.pinv(A * 0.1 + np.eye(n))", "x = np.trace(A)",
+            "u = np.linalg.norm(A, axis=1)", "A = np.tril(A)", "u = np.einsum('ij,j->i', A, u) * 0.01", "A = np.linalg.pinv(A * 0.1 + np.eye(n))", "x = np.trace(A)",
             "x = np.linalg.det(A)", "u = np.diag(A)", "u = A.ravel()[:n]", "A = A.reshape(-1).reshape(n, n)", "u = u.reshape(len(u), 1)[:, 0]", "x = u.item(0)",
             "fs = v.tolist()", "x = y % 0.7", "x = x // 0.3", "c = divmod(c, 3)[1]", "t = np.isnan(x)", "x = np.dot(A, v)[0]",
             "u = np.flip(u)", "u = np.insert(v, 0, x)[:n]", "u = np.append(v, x)[1:]", "x = np.interp(x, [0.0, 1.0], [2.0, 3.0])", "c = int(np.count_nonzero(b))",
@@ -143,6 +143,12 @@ class Drawer:
             "M[i % n, q] = 3", "x = A[q][:, q].sum()", "u = A[np.arange(n), q]", "x = np.float64(y) / np.float64(c)", "u = u / x", "u[k:] = v[k:][::-1]",
             "u = v[np.argsort(w[:n])]", "x = np.where(v > x)[0].size * 1.0", "more = A[:, q]; A[:] = more", "b[q] = v > w[:n]", "u = np.asarray(v)", "u = np.ravel(v)", "more = [v, u]; A[:2] = more",
             "x, t = (x, 1.5) if np.array_equal(u, v) else (y, None)", "s = np.std(A)", "c = round(x, 2) if abs(x) < 99 else 0", "u = A.mean(axis=1, keepdims=True)[:, 0]", "log.append(u[::-1])",
+            "fs = [x * 0.5 for x in v]", "x = sum(a * b for a, b in zip(v, w))", "fs = [a for a in fs if a > x] or [1.0]", "u = np.array([a * x for a in v])",
+            "more = [[a, b] for a in fs for b in cs if a < b]", "x = max(abs(a - s) for a in fs)", "c = len([1 for a in cs if a == c])", "t = any(a > x for a in fs)",
+            "if all(a < y for a in v): c += 1", "more = [i for i in range(n)]; c = more[-1]", "u = np.array([np.dot(row, v) for row in A])", "x = sum([a * a for a in u])",
+            "ls = [[a * 0.5 for a in row] for row in ls]", "more = sorted(a % 5 for a in cs); c = more[0]", "x, c = min(a + y for a in fs), 3", "rs = [row * 0.5 for row in rs]",
+            "more = [g(a, c=x) for a in fs]; x = more[0]", "more = [np.random.rand() for _ in range(3)]; x = more[2]", "u = np.array([fs[a % n] for a in q[:n]])",
+            "x = sum(a for a in (x, y, 1.0))", "t = any([a for a in b])", "more = [A[k, k] for k in range(n)]", "more = [(a, x) for a in fs]",
             "x = np.polyval([1.0, 2.0], x) * 0.1", "v[i % n] = w[q][j % n]", "u = np.ones((n,)) * x", "u = np.array(v, dtype=float, copy=True)"))
 
     def truth(self, depth):

@@ -173,7 +173,8 @@ iterators_are_known(void)
 /* ---- loops */
 
 enum { ENTRIES = 24,       /* after so many it is asked whether they are worth it: */
-       WORTH_TURNS = 6,    /* turns of an entry */
+       WORTH_TURNS = 6,    /* turns of an entry, */
+       WORTH_NS = 20000,   /* or so long: what it costs to begin is nothing then */
        FUTILE = 6,         /* entries, one after the other, that made none */
        ANEW = 8,           /* translations */
        MOST_GUESSED = 24 };/* of what is asked for, by one entry */
@@ -184,7 +185,7 @@ struct loop {
     struct fr_hot_program *program;
     struct fr_hot_source   source;
     uint32_t               n_asked, n_entries, n_futile, n_anew;
-    uint64_t               n_turns;
+    uint64_t               n_turns, ns;
     bool                   is_off, is_running;
 };
 
@@ -260,7 +261,7 @@ guards_hold(const struct loop *l)
     for (int k = 0; k < p->n_guards; k++) {
         PyObject *of = p->guard[k].of, *name = p->guard[k].name;
         int       owner = p->guard[k].owner;
-        PyObject *o = of      ? PyDict_GetItemWithError(PyModule_GetDict(of), name)
+        PyObject *o = of      ? fr_hot_global_of(&l->source, of, name)
                       : owner ? fr_hot_method(fr_hot_local(&l->source, p->name[owner - 1]), name)
                               : fr_hot_global(&l->source, name);
 
@@ -406,9 +407,10 @@ note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
         return;
     l->n_entries++;
     l->n_turns += (uint64_t)n;
+    l->ns += (uint64_t)run->ns;
     l->n_futile = n > 0 ? 0 : l->n_futile + 1;
     l->is_off |= l->n_futile >= FUTILE || end == FR_HOT_TOO_LONG ||
-                 (l->n_entries == ENTRIES && l->n_turns < (uint64_t)WORTH_TURNS * ENTRIES);
+                 (l->n_entries == ENTRIES && l->n_turns < (uint64_t)WORTH_TURNS * ENTRIES && l->ns < (uint64_t)WORTH_NS * ENTRIES);
     if (n > 0)
         fr_count_way(FR_WAY_hot);
     if (fr_env.debug >= 1 && (l->is_off || l->n_entries == 1))

@@ -150,13 +150,20 @@ struct fr_hot_head {
     int32_t             at;
 };
 
+/* What takes a generator's values. */
+enum fr_hot_taker { FR_HOT_NO_TAKER, FR_HOT_ALL_TAKEN, FR_HOT_ANY, FR_HOT_ALL };
+
 /* The loop's function; and those that are called in it, each where it is called. */
 struct fr_hot_frame {
     PyCodeObject *code;
     PyObject     *bytes;
+    PyObject     *module;            /* that has its globals; NULL: they are the loop's */
     int           caller;
     int32_t       back;              /* where its caller goes on */
     int           first, n_vars;     /* its variables */
+    int           base;              /* what is on the stack when it begins */
+    bool          is_nested;         /* it is a comprehension, or a generator: */
+    enum fr_hot_taker taker;
 };
 
 struct fr_hot_program {
@@ -204,6 +211,8 @@ bool                   fr_hot_same_value(const struct fr_hot_value *a, const str
 void                   fr_hot_type(PyObject *, struct fr_hot_value *);
 /* The value of a global or builtin: borrowed; NULL: there is none. */
 PyObject              *fr_hot_global(const struct fr_hot_source *, PyObject *name);
+/* The same of another module. */
+PyObject              *fr_hot_global_of(const struct fr_hot_source *, PyObject *module, PyObject *name);
 /* Whether guard k is met by an object (NULL: there is none). */
 bool                   fr_hot_guard_holds(const struct fr_hot_program *, int k, PyObject *);
 /* The function of the user's that is that method of an object: borrowed; NULL: it has none, or nobody knows what is asked for it. */
@@ -248,7 +257,7 @@ struct fr_hot_run {
     struct fr_hot_pool pool;
     int                head;
     int32_t            left;                /* the instruction at which it was left */
-    int64_t            n_turns;
+    int64_t            n_turns, ns;         /* since the first turn, or since others could run */
     _Alignas(16) char  scratch[2 * FR_HOST_ARGS][FR_HOT_ELEMENTS * sizeof(double)];
 };
 

@@ -59,6 +59,20 @@ is_of_numpy(PyObject *f)
     return false;
 }
 
+/* A function of SciPy's that only computes. */
+static bool
+is_of_scipy(PyObject *f)
+{
+    PyObject   *module = PyFunction_Check(f) || PyCFunction_Check(f) ? PyObject_GetAttrString(f, "__module__") : NULL;
+    const char *name = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+    bool        is = name && (strncmp(name, "scipy.special.", 14) == 0 || strncmp(name, "scipy.linalg.", 13) == 0 ||
+                              strncmp(name, "scipy.spatial.distance", 22) == 0);
+
+    PyErr_Clear();
+    Py_XDECREF(module);
+    return is;
+}
+
 static bool
 is_builtin(const struct reader *r, PyObject *f)
 {
@@ -78,18 +92,18 @@ is_method(PyObject *f)
     return (of == &PyArray_Type && is_among(name, of_arrays, FR_LEN(of_arrays))) || (of == &PyList_Type && is_among(name, of_lists, FR_LEN(of_lists)));
 }
 
-/* Whether what it is asked for changes nothing: nor does any argument by name. */
-static bool
-may_be_asked(const struct reader *r, PyObject *f, PyObject *names)
+bool
+fr_hot_may_ask(const struct reader *r, PyObject *f, PyObject *names)
 {
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); k++) {
         const char *name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, k));
 
         PyErr_Clear();
-        if (!name || strcmp(name, "out") == 0 || strcmp(name, "ddof") == 0 || strcmp(name, "key") == 0)
+        if (!name || strcmp(name, "out") == 0 || strcmp(name, "ddof") == 0 || strcmp(name, "key") == 0 ||
+            strncmp(name, "overwrite", 9) == 0)
             return false;
     }
-    return strcmp(Py_TYPE(f)->tp_name, "numpy.ufunc") == 0 || is_of_numpy(f) || is_method(f) || is_builtin(r, f);
+    return strcmp(Py_TYPE(f)->tp_name, "numpy.ufunc") == 0 || is_of_scipy(f) || is_of_numpy(f) || is_method(f) || is_builtin(r, f);
 }
 
 /* ---- arguments, and the result */
@@ -108,8 +122,8 @@ add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_va
     case FR_HOT_LIST:
     case FR_HOT_NONE:
     case FR_HOT_RANGE:
-    case FR_HOT_SHAPE:
-    case FR_HOT_OBJECT: return true;
+    case FR_HOT_SHAPE: return true;
+    case FR_HOT_OBJECT: return !PyFunction_Check(v->object) && !PyMethod_Check(v->object) && !PyCode_Check(v->object); /* (it would be called) */
     case FR_HOT_TUPLE:
     case FR_HOT_DISPLAY:
     case FR_HOT_SLICE:
@@ -220,7 +234,7 @@ fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg,
 {
     PyObject *as = NULL;
 
-    if (!r->ended && may_be_asked(r, function, names))
+    if (!r->ended && fr_hot_may_ask(r, function, names))
         as = in_plain_calls(function);
     PyErr_Clear();
     if (as)

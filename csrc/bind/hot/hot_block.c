@@ -195,6 +195,75 @@ fr_hot_as_object(struct reader *r, const struct fr_hot_value *v)
     r->p->makes = true;
 }
 
+/* ---- lists that are made */
+
+/* What a list's items seem to be, after it got one. */
+static void
+note_item(struct fr_hot_value *list, const struct fr_hot_value *v)
+{
+    if (list->n_parts > 0 || v->kind == FR_HOT_NONE)
+        return;
+    list->part[0].kind = v->kind;
+    list->part[0].dtype = v->dtype;
+    list->part[0].ndim = v->ndim;
+    list->n_parts = 1;
+    for (int k = 0; v->kind == FR_HOT_LIST && k < v->n_parts && k + 1 < FR_HOT_PARTS; k++) {
+        list->part[k + 1] = v->part[k];
+        list->n_parts++;
+    }
+}
+
+struct fr_hot_value
+fr_hot_as_item(struct reader *r, const struct fr_hot_value *v)
+{
+    struct fr_hot_value item = v->kind == FR_HOT_DISPLAY ? fr_hot_new_list(r, v) : *v;
+
+    if (!is_number(&item) && item.kind != FR_HOT_ARRAY && item.kind != FR_HOT_NONE && item.kind != FR_HOT_LIST)
+        fr_hot_leave(r);
+    fr_hot_as_object(r, &item);
+    return item;
+}
+
+void
+fr_hot_emit_item(struct reader *r, enum fr_hot_op op, int to, int a, int b, const struct fr_hot_value *item)
+{
+    struct fr_hot_ins *in = fr_hot_emit(r, op, to, a, b);
+
+    in->n = item->ndim;
+    in->i = item->kind | item->dtype << 8;
+    r->p->appends = true;
+}
+
+int
+fr_hot_reg_of(const struct fr_hot_value *item)
+{
+    return item->kind == FR_HOT_NONE ? TEMPORARY : item->reg;
+}
+
+void
+fr_hot_append_item(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v)
+{
+    const struct fr_hot_value item = fr_hot_as_item(r, v);
+
+    fr_hot_emit_item(r, FR_HOT_APPEND, list->reg, fr_hot_reg_of(&item), 0, &item);
+    note_item(list, &item);
+}
+
+struct fr_hot_value
+fr_hot_new_list(struct reader *r, const struct fr_hot_value *of)
+{
+    struct fr_hot_value v = {.kind = FR_HOT_LIST, .reg = (int16_t)fr_hot_fresh(r, 1)};
+
+    fr_hot_emit(r, FR_HOT_NEW_LIST, v.reg, 0, 0);
+    r->p->makes = true;
+    for (int k = 0; k < of->ndim && !r->ended; k++) {
+        const struct fr_hot_value item = r->item[of->items + k];
+
+        fr_hot_append_item(r, &v, &item);
+    }
+    return v;
+}
+
 /* ---- blocks */
 
 bool
@@ -284,6 +353,11 @@ fr_hot_settle(struct reader *r)
     for (int k = 0; k < s->n_stack; k++) {
         struct fr_hot_value *v = &s->stack[k];
 
+        if (v->kind == FR_HOT_DISPLAY) {
+            const struct fr_hot_value list = fr_hot_new_list(r, v);
+
+            *v = list;
+        }
         if ((v->kind == FR_HOT_TUPLE || v->kind == FR_HOT_SLICE) && !spread(r, v)) {
             fr_hot_leave(r);
             return false;

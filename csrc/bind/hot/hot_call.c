@@ -4,7 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "bind/accelerate/crossing.h"
 
 /* ---- attributes and calls */
 
@@ -62,8 +61,6 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
     }
     fr_hot_leave(r);
 }
-
-enum { MOST_ARGS = 8 };
 
 enum { TO_INT = -1 }; /* Python's int */
 
@@ -333,7 +330,7 @@ place_draws(enum fr_hot_draw what, struct fr_hot_value *arg, int n, PyObject *na
 {
     static const char *const all[][3] = {[FR_HOT_RANDOMS] = {"size"}, [FR_HOT_UNIFORMS] = {"low", "high", "size"},
                                          [FR_HOT_NORMALS] = {"loc", "scale", "size"}, [FR_HOT_RANDINTS] = {"low", "high", "size"}};
-    struct fr_hot_value      given[MOST_ARGS], size = {.kind = FR_HOT_NONE};
+    struct fr_hot_value      given[FR_HOT_MOST_ARGS], size = {.kind = FR_HOT_NONE};
     int                      n_names = names ? (int)PyTuple_GET_SIZE(names) : 0, n_places = n - n_names;
 
     memcpy(given, arg, (size_t)n * sizeof *arg);
@@ -380,135 +377,6 @@ call_draw(struct reader *r, enum fr_hot_draw what, bool shape, struct fr_hot_val
     }
     has_size |= n > (what == FR_HOT_RANDOMS ? 0 : 2);
     draw(r, what, arg, n - has_size, has_size ? &arg[n - 1] : NULL);
-}
-
-/* Whether a function's code may be read where it is called: nothing but parameters by their places. */
-static bool
-is_simple(const struct reader *r, PyObject *f, PyCodeObject *code)
-{
-    int depth = 0;
-
-    for (int k = r->s.frame; k > 0; k = r->p->frame[k].caller)
-        if (r->p->frame[k].code == code || ++depth == 3)
-            return false;
-    return PyFunction_GET_GLOBALS(f) == r->source->globals && code->co_flags & CO_OPTIMIZED && code->co_argcount <= MOST_ARGS &&
-           code->co_kwonlyargcount == 0 && code != r->p->frame[0].code && code->co_nlocals == PyTuple_GET_SIZE(code->co_localsplusnames) &&
-           !(code->co_flags & (CO_VARARGS | CO_VARKEYWORDS | CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR));
-}
-
-/* Puts arguments in the places of parameters, those by names too, and what parameters are by themselves; false: some is
- * missing, or is there twice. */
-static bool
-place_arguments(struct reader *r, PyObject *f, PyCodeObject *code, struct fr_hot_value *arg, int n, PyObject *names)
-{
-    struct fr_hot_value given[MOST_ARGS];
-    PyObject           *defaults = PyFunction_GET_DEFAULTS(f);
-    int                 n_names = names ? (int)PyTuple_GET_SIZE(names) : 0, total = code->co_argcount, n_places = n - n_names;
-    int                 n_defaults = defaults && fr_hot_defaults_hold(r, code, defaults) ? (int)PyTuple_GET_SIZE(defaults) : 0;
-    bool                is_there[MOST_ARGS] = {false};
-
-    if (n_places > total)
-        return false;
-    memcpy(given, arg, (size_t)n * sizeof *arg);
-    for (int k = 0; k < n_places; k++)
-        is_there[k] = true;
-    for (int k = 0; k < n_names; k++) {
-        int i = code->co_posonlyargcount;
-
-        while (i < total && PyTuple_GET_ITEM(code->co_localsplusnames, i) != PyTuple_GET_ITEM(names, k)) /* (both are interned) */
-            i++;
-        if (i == total || is_there[i])
-            return false;
-        arg[i] = given[n_places + k];
-        is_there[i] = true;
-    }
-    for (int i = 0; i < total; i++) {
-        if (is_there[i])
-            continue;
-        if (i < total - n_defaults)
-            return false;
-        fr_hot_load_constant(r, PyTuple_GET_ITEM(defaults, i - total + n_defaults));
-        arg[i] = fr_hot_pop(r);
-    }
-    return !r->ended;
-}
-
-/* The number of the frame of a function that is called here; -1: there are too many of them. */
-static int
-frame_for(struct reader *r, PyCodeObject *code, int32_t back)
-{
-    struct fr_hot_program *p = r->p;
-    PyObject              *bytes;
-    int                    n = code->co_nlocals;
-
-    for (int k = 1; k < p->n_frames; k++)
-        if (p->frame[k].code == code && p->frame[k].caller == r->s.frame && p->frame[k].back == back)
-            return k;
-    if (p->n_frames == FR_HOT_FRAMES || p->n_vars + n > FR_HOT_VARS)
-        return -1;
-    if (!(bytes = PyCode_GetCode(code))) {
-        PyErr_Clear();
-        return -1;
-    }
-    p->frame[p->n_frames] = (struct fr_hot_frame){(PyCodeObject *)Py_NewRef(code), bytes, r->s.frame, back, p->n_vars, n};
-    for (int k = 0; k < n; k++, p->n_vars++) {
-        p->name[p->n_vars] = Py_NewRef(PyTuple_GET_ITEM(code->co_localsplusnames, k));
-        p->is_inner[p->n_vars] = true;
-        r->s.var[p->n_vars] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
-    }
-    return p->n_frames++;
-}
-
-/* Goes on in the code of a function of the user's. */
-static void
-enter(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, PyObject *names, int32_t next)
-{
-    PyCodeObject *code = (PyCodeObject *)fr_whose_written(PyFunction_GET_CODE(f));
-    int           frame = is_simple(r, f, code) && place_arguments(r, f, code, arg, n, names) ? frame_for(r, code, next) : -1, first;
-
-    n = code->co_argcount;
-    if (frame < 0) {
-        fr_hot_leave(r);
-        return;
-    }
-    first = r->p->frame[frame].first;
-    for (int k = 0; k < n; k++) {
-        if (arg[k].kind == FR_HOT_DISPLAY)
-            arg[k] = fr_hot_new_list(r, &arg[k]);
-        if (!is_number(&arg[k]) && arg[k].kind != FR_HOT_ARRAY && arg[k].kind != FR_HOT_LIST && arg[k].kind != FR_HOT_NONE && arg[k].kind != FR_HOT_OWNER) {
-            fr_hot_leave(r);
-            return;
-        }
-        if (arg[k].reg < FR_HOT_VARS)
-            fr_hot_as_object(r, &arg[k]);
-        fr_hot_move(r, &arg[k], first + k);
-        r->p->has_views |= arg[k].kind == FR_HOT_ARRAY || arg[k].kind == FR_HOT_LIST;
-        r->s.var[first + k] = arg[k];
-        r->s.var[first + k].reg = (int16_t)(first + k);
-        r->s.var[first + k].is_free = r->s.var[first + k].is_borrowed = false;
-    }
-    if (!fr_hot_settle(r))
-        return;
-    r->s.frame = frame;
-    fr_hot_go_to(r, 0, false);
-}
-
-void
-fr_hot_return(struct reader *r)
-{
-    const struct fr_hot_frame *f = frame_of(r);
-    struct fr_hot_value        v = fr_hot_pop(r);
-
-    if (r->ended || r->s.frame == 0 || (!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_LIST && v.kind != FR_HOT_NONE && v.kind != FR_HOT_TUPLE)) {
-        fr_hot_leave(r);
-        return;
-    }
-    for (int k = 0; k < f->n_vars; k++)
-        r->s.var[f->first + k] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
-    r->s.frame = f->caller;
-    v.is_free = false;
-    fr_hot_push(r, v);
-    fr_hot_go_to(r, f->back, false);
 }
 
 /* Whether the only named argument is a dtype that is known. */
@@ -626,8 +494,8 @@ call_known(struct reader *r, const struct fr_hot_value f, struct fr_hot_value *a
         call_function(r, row, &arg[0]);
     } else if (!names && fr_hot_call_numpy(r, f.object, arg, n, FR_N_DTYPES)) {
         return;
-    } else if (PyFunction_Check(f.object)) {
-        enter(r, f.object, arg, n, names, next);
+    } else if (PyFunction_Check(f.object) && !fr_hot_may_ask(r, f.object, names)) {
+        fr_hot_enter(r, f.object, arg, n, names, next);
     } else if (!names && is_of_math(f.object) && n >= 1 && n <= 2 && is_number(&arg[0]) && is_number(&arg[n - 1])) {
         call_math(r, f.object, arg, n);
     } else {
@@ -638,12 +506,12 @@ call_known(struct reader *r, const struct fr_hot_value f, struct fr_hot_value *a
 void
 fr_hot_call(struct reader *r, int n, int32_t next)
 {
-    struct fr_hot_value arg[MOST_ARGS], known[MOST_ARGS], f, null;
+    struct fr_hot_value arg[FR_HOT_MOST_ARGS], known[FR_HOT_MOST_ARGS], f, null;
     struct fr_hot_mark  before;
     PyObject           *names = r->names;
 
     r->names = NULL;
-    if (r->ended || n < 0 || n > MOST_ARGS || (names && PyTuple_GET_SIZE(names) > n)) {
+    if (r->ended || n < 0 || n > FR_HOT_MOST_ARGS || (names && PyTuple_GET_SIZE(names) > n)) {
         fr_hot_leave(r);
         return;
     }
@@ -661,10 +529,14 @@ fr_hot_call(struct reader *r, int n, int32_t next)
         fr_hot_call_method(r, null.object, &f, arg, n, names);
         return;
     }
-    if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < MOST_ARGS) {
+    if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < FR_HOT_MOST_ARGS) {
         memmove(arg + 1, arg, (size_t)n * sizeof *arg);
         arg[0] = f;
-        enter(r, null.object, arg, n + 1, names, next);
+        fr_hot_enter(r, null.object, arg, n + 1, names, next);
+        return;
+    }
+    if (!r->ended && null.kind == FR_HOT_OBJECT && PyCode_Check(null.object) && n == 0) {
+        fr_hot_enter_nested(r, (PyCodeObject *)null.object, &f, next);
         return;
     }
     if (r->ended || null.kind != FR_HOT_NULL || f.kind != FR_HOT_OBJECT) {

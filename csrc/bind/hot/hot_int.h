@@ -23,7 +23,7 @@ struct fr_hot_block {
     struct fr_hot_value *value;  /* the variables that there were, others are unbound; and the stack */
 };
 
-enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = FR_HOT_TEMPORARY };
+enum { STACK_REGS = FR_HOT_STACK_REGS, TEMPORARY = FR_HOT_TEMPORARY, FR_HOT_MOST_ARGS = 8 };
 _Static_assert(TEMPORARY < FR_HOT_REGS / 2, "room for what is computed");
 
 struct reader {
@@ -104,6 +104,14 @@ int fr_hot_number_as(struct reader *r, const struct fr_hot_value *v, fr_dtype as
 struct fr_hot_value fr_hot_new_array(struct reader *r, fr_dtype d, int ndim);
 /* What is an array is about to be in two places. */
 void fr_hot_as_object(struct reader *r, const struct fr_hot_value *v);
+/* A list of what is written out. */
+struct fr_hot_value fr_hot_new_list(struct reader *r, const struct fr_hot_value *of);
+/* A value as one that a list gets: what is written out becomes a list of its own. The instruction that puts it there, whose
+ * register is that one; and of an append. */
+struct fr_hot_value fr_hot_as_item(struct reader *r, const struct fr_hot_value *v);
+void fr_hot_emit_item(struct reader *r, enum fr_hot_op op, int to, int a, int b, const struct fr_hot_value *item);
+int fr_hot_reg_of(const struct fr_hot_value *item);
+void fr_hot_append_item(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v);
 void fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to);
 /* Puts the values of the stack where the next block has them, and finds tuples there. */
 bool fr_hot_settle(struct reader *r);
@@ -134,6 +142,8 @@ bool fr_hot_defaults_hold(const struct reader *r, PyCodeObject *code, PyObject *
 /* Pushes variable i; puts the value on top into it, or into one by its name; pushes a global. */
 void fr_hot_load(struct reader *r, int i);
 void fr_hot_store(struct reader *r, int i);
+/* Pushes variable i, which has none from now on. */
+void fr_hot_take_variable(struct reader *r, int i);
 void fr_hot_store_name(struct reader *r, PyObject *name);
 void fr_hot_load_global(struct reader *r, PyObject *name);
 /* Attributes that are variables: pushes one (false: it is none); pops the object and the value. */
@@ -194,18 +204,22 @@ void fr_hot_filled(struct reader *r, const struct fr_hot_value *shape, fr_dtype 
 
 /* ---- hot_list.c */
 void fr_hot_append(struct reader *r, struct fr_hot_value list, const struct fr_hot_value *v);
+/* The same of a list that is on the stack, or is written out there. */
+void fr_hot_append_to(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v);
 /* A list of numbers as an array; false: they are none. */
 bool fr_hot_array_of_list(struct reader *r, const struct fr_hot_value *list, struct fr_hot_value *out);
-/* Pushes an item of a list; stores one. A list of what is written out. */
+/* Pushes an item of a list; stores one. */
 void fr_hot_list_item(struct reader *r, const struct fr_hot_value *list, int index);
 void fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, const struct fr_hot_value *v);
-struct fr_hot_value fr_hot_new_list(struct reader *r, const struct fr_hot_value *of);
 /* A method of an array or a list, and the two for the stack; false: there is none. */
 bool fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name);
 void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value *of, const struct fr_hot_value *arg, int n,
                         PyObject *names);
 
-/* ---- hot_ask.c: where nothing else is known: pushes what a function of these arguments gives, or leaves */
+/* ---- hot_ask.c */
+/* Whether what a function is asked for changes nothing: nor does any argument by name. */
+bool fr_hot_may_ask(const struct reader *r, PyObject *f, PyObject *names);
+/* Where nothing else is known: pushes what a function of these arguments gives, or leaves. */
 void fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names);
 /* The same of one of the module operator's. Of setitem nothing is pushed. */
 void fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_value *arg, int n);
@@ -213,6 +227,14 @@ void fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot
 /* ---- hot_call.c */
 void fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method);
 void fr_hot_call(struct reader *r, int n, int32_t next);
+
+/* ---- hot_frame.c */
+/* Goes on in the code of a function of the user's; in that of a comprehension, or a generator. */
+void fr_hot_enter(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, PyObject *names, int32_t next);
+void fr_hot_enter_nested(struct reader *r, PyCodeObject *code, const struct fr_hot_value *iterator, int32_t next);
+/* Whether variable i is the iterator of such code; pushes it then, above the list that it makes. */
+bool fr_hot_load_iterator(struct reader *r, int i);
+void fr_hot_yield(struct reader *r, int32_t next);
 /* Ends the code of a function that was called, with what is on top. */
 void fr_hot_return(struct reader *r);
 

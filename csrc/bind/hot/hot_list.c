@@ -3,74 +3,17 @@
 
 #include <string.h>
 
-/* What a list's items seem to be, after it got one. */
-static void
-note_item(struct fr_hot_value *list, const struct fr_hot_value *v)
+void
+fr_hot_append_to(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v)
 {
-    if (list->n_parts > 0 || v->kind == FR_HOT_NONE)
-        return;
-    list->part[0].kind = v->kind;
-    list->part[0].dtype = v->dtype;
-    list->part[0].ndim = v->ndim;
-    list->n_parts = 1;
-    for (int k = 0; v->kind == FR_HOT_LIST && k < v->n_parts && k + 1 < FR_HOT_PARTS; k++) {
-        list->part[k + 1] = v->part[k];
-        list->n_parts++;
-    }
-}
+    const struct fr_hot_value item = *v;
 
-/* A value as one that a list gets: what is written out becomes a list of its own. */
-static struct fr_hot_value
-as_item(struct reader *r, const struct fr_hot_value *v)
-{
-    struct fr_hot_value item = v->kind == FR_HOT_DISPLAY ? fr_hot_new_list(r, v) : *v;
-
-    if (!is_number(&item) && item.kind != FR_HOT_ARRAY && item.kind != FR_HOT_NONE && item.kind != FR_HOT_LIST)
+    if (list->kind == FR_HOT_DISPLAY)
+        *list = fr_hot_new_list(r, list);
+    if (list->kind == FR_HOT_LIST && !r->ended)
+        fr_hot_append_item(r, list, &item);
+    else
         fr_hot_leave(r);
-    fr_hot_as_object(r, &item);
-    return item;
-}
-
-/* Emits an instruction that puts the object of a value into a list. */
-static void
-emit_item(struct reader *r, enum fr_hot_op op, int to, int a, int b, const struct fr_hot_value *item)
-{
-    struct fr_hot_ins *in = fr_hot_emit(r, op, to, a, b);
-
-    in->n = item->ndim;
-    in->i = item->kind | item->dtype << 8;
-    r->p->appends = true;
-}
-
-/* The register of a value that is boxed. */
-static int
-reg_of(const struct fr_hot_value *item)
-{
-    return item->kind == FR_HOT_NONE ? TEMPORARY : item->reg;
-}
-
-static void
-append_to(struct reader *r, struct fr_hot_value *list, const struct fr_hot_value *v)
-{
-    const struct fr_hot_value item = as_item(r, v);
-
-    emit_item(r, FR_HOT_APPEND, list->reg, reg_of(&item), 0, &item);
-    note_item(list, &item);
-}
-
-struct fr_hot_value
-fr_hot_new_list(struct reader *r, const struct fr_hot_value *of)
-{
-    struct fr_hot_value v = {.kind = FR_HOT_LIST, .reg = (int16_t)fr_hot_fresh(r, 1)};
-
-    fr_hot_emit(r, FR_HOT_NEW_LIST, v.reg, 0, 0);
-    r->p->makes = true;
-    for (int k = 0; k < of->ndim && !r->ended; k++) {
-        const struct fr_hot_value item = r->item[of->items + k];
-
-        append_to(r, &v, &item);
-    }
-    return v;
 }
 
 void
@@ -98,9 +41,9 @@ fr_hot_list_item(struct reader *r, const struct fr_hot_value *list, int index)
 void
 fr_hot_list_store(struct reader *r, const struct fr_hot_value *list, int index, const struct fr_hot_value *v)
 {
-    const struct fr_hot_value item = as_item(r, v);
+    const struct fr_hot_value item = fr_hot_as_item(r, v);
 
-    emit_item(r, FR_HOT_LIST_STORE, reg_of(&item), list->reg, index, &item);
+    fr_hot_emit_item(r, FR_HOT_LIST_STORE, fr_hot_reg_of(&item), list->reg, index, &item);
 }
 
 void
@@ -108,7 +51,7 @@ fr_hot_append(struct reader *r, struct fr_hot_value list, const struct fr_hot_va
 {
     const int reg = list.reg;
 
-    append_to(r, &list, v);
+    fr_hot_append_item(r, &list, v);
     if (reg < FR_HOT_VARS && r->s.var[reg].kind == FR_HOT_LIST && !r->p->is_global[reg]) {
         r->s.var[reg].n_parts = list.n_parts;
         memcpy(r->s.var[reg].part, list.part, sizeof list.part);

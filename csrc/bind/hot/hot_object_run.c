@@ -227,12 +227,6 @@ answer(const struct fr_hot_run *run, const struct fr_hot_ask *ask)
     return v;
 }
 
-static bool
-are_several_threads(void)
-{
-    return PyThreadState_Next(PyInterpreterState_ThreadHead(PyInterpreterState_Get())) != NULL;
-}
-
 bool
 fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask, int to)
 {
@@ -240,7 +234,7 @@ fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_l
     struct fr_hot_value  type;
     PyObject            *v;
 
-    if (fr_fpe_raw() != 0 || (p->appends && are_several_threads())) /* (others may append, too) */
+    if (fr_fpe_raw() != 0)
         return false;
     if (ask->changes && !(run->view[ask->arg[0].reg].writable &&
                           fr_hot_log_view(log, &run->view[ask->arg[0].reg], ask->arg[0].ndim, fr_dtype_size((fr_dtype)ask->arg[0].dtype))))
@@ -290,6 +284,8 @@ fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct f
     PyObject *list = run->view[in->to].array, *o = item_of(run, in, in->a);
     bool      ok = o && fr_hot_log_add(log, (char *)list, FR_HOT_LISTED);
 
+    if (ok)
+        log->v[log->n - 1].bits = (uint64_t)(uintptr_t)o;
     if (ok && PyList_Append(list, o) < 0) {
         log->n--;
         ok = false;

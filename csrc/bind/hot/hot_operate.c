@@ -661,7 +661,7 @@ fr_hot_load_constant(struct reader *r, PyObject *o)
         return;
     }
 #endif
-    if (PyUnicode_CheckExact(o) || PyFrozenSet_CheckExact(o) ||
+    if (PyUnicode_CheckExact(o) || PyCode_Check(o) || PyFrozenSet_CheckExact(o) ||
         (PyTuple_CheckExact(o) && PyTuple_GET_SIZE(o) > 0 && PyUnicode_CheckExact(PyTuple_GET_ITEM(o, 0)))) {
         fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
         return;

@@ -39,9 +39,12 @@ fr_hot_log_undo(const struct fr_hot_log *log)
             if (PyList_SetItem((PyObject *)o->at, FR_HOT_REPLACED - o->size, (PyObject *)(uintptr_t)o->bits) < 0)
                 PyErr_Clear(); /* (others made it shorter) */
         } else if (o->size == FR_HOT_LISTED) {
-            PyObject *list = (PyObject *)o->at;
+            PyObject  *list = (PyObject *)o->at;
+            Py_ssize_t k = PyList_GET_SIZE(list);
 
-            if (PyList_GET_SIZE(list) > 0 && PyList_SetSlice(list, PyList_GET_SIZE(list) - 1, PyList_GET_SIZE(list), NULL) < 0)
+            while (k-- > 0 && PyList_GET_ITEM(list, k) != (PyObject *)(uintptr_t)o->bits) /* (threads may have appended, too) */
+                ;
+            if (k >= 0 && PyList_SetSlice(list, k, k + 1, NULL) < 0)
                 PyErr_Clear(); /* (what is taken out is no user's object: nothing is called) */
         } else {
             memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);

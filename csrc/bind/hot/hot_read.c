@@ -104,6 +104,20 @@ name_at(const struct reader *r, int i)
     return PyTuple_GET_ITEM(frame_of(r)->code->co_names, i);
 }
 
+/* MAKE_FUNCTION of a comprehension's code, which is called at once; others are Python's. */
+static void
+make_function(struct reader *r, int flags)
+{
+    struct fr_hot_value code = fr_hot_pop(r);
+
+    if (PY_VERSION_HEX < 0x030d0000 && flags == 8) /* the cells, which are found by their names */
+        fr_hot_pop(r);
+    if (r->ended || (PY_VERSION_HEX < 0x030d0000 && flags & ~8) || code.kind != FR_HOT_OBJECT || !PyCode_Check(code.object))
+        fr_hot_leave(r);
+    else
+        fr_hot_push(r, code);
+}
+
 static void
 step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 {
@@ -121,8 +135,40 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
 #ifdef LOAD_FAST_CHECK
     case LOAD_FAST_CHECK:
 #endif
-    case LOAD_DEREF: fr_hot_load(r, local + arg); break;
-    case STORE_FAST: fr_hot_store(r, local + arg); break;
+    case LOAD_DEREF:
+        if (!fr_hot_load_iterator(r, arg))
+            fr_hot_load(r, local + arg);
+        break;
+    case STORE_FAST:
+    case STORE_DEREF: fr_hot_store(r, local + arg); break;
+#ifdef LOAD_FAST_AND_CLEAR
+    case LOAD_FAST_AND_CLEAR: fr_hot_take_variable(r, local + arg); break;
+#endif
+    case COPY_FREE_VARS:
+    case MAKE_CELL: break;
+#if LOAD_CLOSURE < 256
+    case LOAD_CLOSURE: fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NONE, .reg = -1}); break; /* (found by its name) */
+#endif
+    case MAKE_FUNCTION: make_function(r, arg); break;
+    case LIST_APPEND:
+        v = fr_hot_pop(r);
+        if (r->ended || arg < 1 || arg > r->s.n_stack)
+            fr_hot_leave(r);
+        else
+            fr_hot_append_to(r, &r->s.stack[r->s.n_stack - arg], &v);
+        break;
+#ifdef SET_FUNCTION_ATTRIBUTE
+    case SET_FUNCTION_ATTRIBUTE: /* its cells lie below it */
+        v = fr_hot_pop(r);
+        fr_hot_pop(r);
+        if (arg == 8)
+            fr_hot_push(r, v);
+        else
+            fr_hot_leave(r);
+        break;
+#endif
+    case RETURN_GENERATOR: fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NONE, .reg = -1}); break;
+    case YIELD_VALUE: fr_hot_yield(r, next); break;
 #ifdef LOAD_FAST_LOAD_FAST
     case LOAD_FAST_LOAD_FAST:
         fr_hot_load(r, local + (arg >> 4));
@@ -461,6 +507,10 @@ note_variables(struct fr_hot_program *p, const struct fr_hot_source *source, con
         case LOAD_FAST_CHECK:
 #endif
         case LOAD_DEREF: loads = true; break;
+#if LOAD_CLOSURE < 256
+        case LOAD_CLOSURE: loads = true; break;
+#endif
+        case STORE_DEREF: stores = true; break;
 #ifdef LOAD_FAST_LOAD_FAST
         case LOAD_FAST_LOAD_FAST:
             p->is_used[i >> 4] = p->is_used[i & 15] = true;
@@ -660,6 +710,7 @@ fr_hot_free(struct fr_hot_program *p)
     for (int i = 0; i < p->n_frames; i++) {
         Py_XDECREF(p->frame[i].code);
         Py_XDECREF(p->frame[i].bytes);
+        Py_XDECREF(p->frame[i].module);
     }
     fr_free(p->ins);
     fr_free(p->head);

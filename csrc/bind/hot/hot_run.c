@@ -526,6 +526,7 @@ EXIT:
     if (p->has_random && run->n_turns >= 0)
         fr_hot_draws_undo(run);
     run->left = (int32_t)(in - ins);
+    run->ns = fr_now_ns() - began;
     fr_hot_log_free(&log);
     fr_fpe_lower();
     return end;

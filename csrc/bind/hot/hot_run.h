@@ -12,7 +12,7 @@
 struct fr_hot_old {
     char    *at;    /* of memory, or a list */
     uint64_t bits;  /* what was there; of more than 8 bytes: where among `bytes` it is kept */
-    int32_t  size;  /* in bytes; LISTED: a value was appended; below: item REPLACED - size was stored, `bits` is the old one, held */
+    int32_t  size;  /* in bytes; LISTED: `bits` was appended; below: item REPLACED - size was stored, `bits` is the old one, held */
 };
 enum { FR_HOT_LISTED = -1, FR_HOT_REPLACED = -2, FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
 

@@ -59,6 +59,11 @@ fr_hot_store(struct reader *r, int i)
         v = fr_hot_new_list(r, &v);
     if (r->ended)
         return;
+    if (v.kind == FR_HOT_NULL && !r->p->owner[i]) { /* it had none before a comprehension */
+        keep_old(r, i);
+        r->s.var[i] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
+        return;
+    }
     if ((!is_number(&v) && v.kind != FR_HOT_ARRAY && v.kind != FR_HOT_LIST && v.kind != FR_HOT_NONE) ||
         (r->p->owner[i] && (r->s.var[i].kind == FR_HOT_OPAQUE || r->s.var[i].kind == FR_HOT_UNBOUND))) {
         fr_hot_leave(r);
@@ -75,6 +80,17 @@ fr_hot_store(struct reader *r, int i)
     v.reg = (int16_t)i;
     v.is_free = v.is_borrowed = false;
     r->s.var[i] = v;
+}
+
+void
+fr_hot_take_variable(struct reader *r, int i)
+{
+    if (r->s.var[i].kind == FR_HOT_UNBOUND)
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_NULL, .reg = -1});
+    else
+        fr_hot_load(r, i);
+    keep_old(r, i);
+    r->s.var[i] = (struct fr_hot_value){.kind = FR_HOT_UNBOUND};
 }
 
 bool
@@ -170,6 +186,17 @@ fr_hot_global(const struct fr_hot_source *source, PyObject *name)
 }
 
 PyObject *
+fr_hot_global_of(const struct fr_hot_source *source, PyObject *module, PyObject *name)
+{
+    PyObject *v = PyDict_GetItemWithError(PyModule_GetDict(module), name);
+
+    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
+        v = PyDict_GetItemWithError(source->builtins, name);
+    PyErr_Clear();
+    return v;
+}
+
+PyObject *
 fr_hot_local(const struct fr_hot_source *source, PyObject *name)
 {
     PyObject *v = PyObject_GetItem(source->locals, name);
@@ -200,6 +227,15 @@ is_of_heap(PyTypeObject *type)
     return PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE);
 }
 
+/* Whether it is the module of that name, which is there as long as Python is. */
+static bool
+is_loaded(PyObject *module, const char *name)
+{
+    PyObject *modules = PyImport_GetModuleDict();
+
+    return modules && PyDict_Check(modules) && PyDict_GetItemString(modules, name) == module;
+}
+
 /* Whether an object may be a guard's: a function, a class or a module that leads to nothing of the user's, or a function of
  * the user's, which is not held. */
 bool
@@ -209,8 +245,7 @@ fr_hot_may_hold(PyObject *o)
         const char *name = PyModule_GetName(o);
 
         PyErr_Clear();
-        return name && (strcmp(name, "math") == 0 || strcmp(name, "numpy") == 0 || strcmp(name, "numpy.random") == 0 ||
-                        strcmp(name, "numpy.linalg") == 0);
+        return name && is_loaded(o, name);
     }
     if (PyMethod_Check(o))
         return !is_of_heap(Py_TYPE(PyMethod_GET_SELF(o))); /* numpy.random's */
@@ -241,6 +276,23 @@ fr_hot_store_name(struct reader *r, PyObject *name)
         fr_hot_leave(r);
 }
 
+/* A global of another module: a constant, as long as it is the same. */
+static void
+load_global_of(struct reader *r, PyObject *module, PyObject *name)
+{
+    PyObject           *o = fr_hot_global_of(r->source, module, name);
+    struct fr_hot_value v;
+
+    if (o)
+        fr_hot_type(o, &v);
+    if (!o || (v.kind != FR_HOT_PYTHON && !fr_hot_may_hold(o)) || !fr_hot_add_guard(r, name, module, o))
+        fr_hot_leave(r);
+    else if (v.kind == FR_HOT_PYTHON)
+        fr_hot_load_constant(r, o);
+    else
+        fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = o, .reg = -1});
+}
+
 void
 fr_hot_load_global(struct reader *r, PyObject *name)
 {
@@ -249,6 +301,10 @@ fr_hot_load_global(struct reader *r, PyObject *name)
     struct fr_hot_value    v;
     int                    assigned = assigned_global(r, name);
 
+    if (frame_of(r)->module) {
+        load_global_of(r, frame_of(r)->module, name);
+        return;
+    }
     if (assigned >= 0) {
         fr_hot_load(r, assigned);
         return;
