@@ -46,19 +46,21 @@ def configurations():
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
            [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
     levels = isa_levels()
-    for level in levels[:-1]:
+    for level in levels[:-1] if os.environ.get("FRIT_SOAK") else levels[:1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", **short},
                values)     # compiled for each level: test_jit_parts
     yield "no compiler, 2 threads", {
         "PATH": empty, "FRIT_GCCJIT": os.path.join(empty, "libgccjit.so.0"), "FRIT_CACHE": "0",
-        "FRIT_NUM_THREADS": "2", **short}, core
+        "FRIT_NUM_THREADS": "2", **short}, [*QUICK, "-m", "core and not soak and not own"]   # runs as with the JIT off, once it has asked
+
+
+QUICK = [f"tests/test_{name}.py" for name in """accelerate api_surface bad_input composed eager fusion golden masks names numbers
+    regressions replay shared_views sharing stubs warnings written""".split()]
 
 
 def quick():
     """What a change most often breaks, in less than a minute."""
-    files = """accelerate api_surface bad_input composed eager fusion golden masks names numbers regressions replay shared_views
-               sharing stubs warnings written""".split()
-    yield "quick", {}, [*(f"tests/test_{name}.py" for name in files), "-m", "not soak"]
+    yield "quick", {}, [*QUICK, "-m", "not soak"]
 
 
 def built_with(sanitizer, libraries):

@@ -239,6 +239,7 @@ SEEN = {        # what goes wrong: what the function gives, and what the decorat
 }
 
 
+@pytest.mark.own        # it is about the judge
 @pytest.mark.parametrize("kind", SEEN)
 def test_the_judge_of_scripts_sees(kind):
     result, wrong = SEEN[kind]
