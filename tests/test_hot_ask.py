@@ -1,6 +1,8 @@
 """Loops without Python in which NumPy's and Python's functions are asked for what they give (csrc/bind/hot/hot_ask.c)."""
+import random
 import signal
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -178,3 +180,102 @@ def test_random_loops():
         for seed in range(40_000, 40_150):
             source = loops.draw(seed)
             assert loops.judge(source) is None, source
+
+
+# ---- random numbers, and what is changed outside of the function
+
+DRAWS = [
+    "u = np.random.choice(4)", "u = np.random.choice(v)", "u = np.random.choice(v, size=2, replace=False)", "u = np.random.permutation(4)", "np.random.shuffle(v)",
+    "u = np.random.binomial(9, 0.5)", "u = np.random.exponential(2.0)", "u = np.random.poisson(3.0, 4)", "u = rng.random()", "u = rng.normal(size=3)",
+    "u = rng.integers(0, 9)", "u = rng.choice(v)", "u = rng.permutation(4)", "u = random.random()", "u = random.randint(1, 6)", "u = random.uniform(-1.0, 1.0)",
+    "u = random.choice([1, 2, i])", "u = own.random() + own.randrange(9)", "u = rng.random() + np.random.rand() + random.random()", "u = np.random.choice(v, p=[0.25] * 4)"]
+
+
+@pytest.mark.parametrize("statement", DRAWS)
+def test_draws_go_on_where_python_would(statement):
+    """Also after a turn that was put back: the last draws of one, and then Python does it."""
+    found = []
+    for ours in (False, True):
+        space = {"np": np, "random": random}
+        exec(f"def f(v, rng, own, log):\n    u = None\n    for i in range(40):\n        {statement}\n        if i % 13 == 12: log.append({{}})\n    return u, v\n", space)
+        np.random.seed(3)
+        random.seed(3)
+        given = np.arange(4.0), np.random.default_rng(5), random.Random(5), []
+        with frit.config(tune="hot_turns=1"):
+            result, n = runs(space["f"], *given) if ours else (space["f"](*given), 0)
+        found.append([loops.described(x) for x in (*result, *given[:3], np.random.random(), random.random())])
+    assert found[0] == found[1] and n > 0
+
+
+def test_other_generators_are_pythons():
+    def f(rng, n):
+        x = 0.0
+        for _ in range(n):
+            x += rng.random()
+        return x
+    for make in (lambda: np.random.Generator(np.random.Philox(3)), lambda: np.random.RandomState(3)):
+        expected, (given, n) = f(make(), 30), runs(f, make(), 30)
+        assert given == expected and n == 0
+
+
+class Part:
+    def __init__(self):
+        self.gain, self.w = 0.5, np.ones(3)
+
+
+class Whole:
+    """Has a part whose attributes are read and written, and a generator."""
+
+    def __init__(self):
+        self.part, self.rng, self.n = Part(), np.random.default_rng(2), 0
+
+    def step(self, x):
+        self.part.w = self.part.w * self.part.gain + x
+        self.n += 1
+        return self.part.w[0] + self.rng.random()
+
+
+def test_attributes_of_attributes_and_of_globals():
+    def f(whole, n):
+        s = 0.0
+        for i in range(n):
+            s += whole.step(float(i)) + whole.part.gain
+            whole.part.gain *= 0.99
+        return s
+    space = {"Whole": Whole}
+    exec("whole = Whole()\ntotal = 0.0\ndef g(n):\n    global total\n    for i in range(n):\n        total += whole.step(float(i)) + whole.part.gain\n        whole.part.gain *= 0.99\n"
+         "    return total\n", space)
+    one, two = Whole(), Whole()
+    expected = f(one, 40)
+    given, n = runs(f, two, 40)
+    assert n > 0 and given == expected
+    assert (one.part.gain, one.n, one.part.w.tobytes()) == (two.part.gain, two.n, two.part.w.tobytes())
+    space["whole"], space["total"] = Whole(), 0.0
+    given, n = runs(space["g"], 40)
+    assert n > 0 and given == space["total"] == expected and space["whole"].n == 40
+    assert space["whole"].part.w.tobytes() == one.part.w.tobytes()
+
+
+def test_globals_that_are_assigned_are_seen_by_others():
+    space = {}
+    exec("count = 0\ndef more(x):\n    return x + count\ndef f(n):\n    global count\n    s = 0\n    for i in range(n):\n        count += 2\n        s += more(i)\n"
+         "        if i == n - 1: print(end='')\n    return s\n", space)
+    given, n = runs(space["f"], 50)
+    assert n > 0 and space["count"] == 100 and given == sum(i + 2 * (i + 1) for i in range(50))
+
+
+def test_lists_within_a_turn_are_let_go():
+    """A list for each element of a large table, all in one turn of the outer loop."""
+    def f(n):
+        s = 0
+        for i in range(2):
+            for j in range(n):
+                p, q = [j, i]
+                s += max([p, q, 1])
+        return s
+    given, n = runs(f, 300)
+    assert n > 0 and given == sum(max(j, i, 1) for i in range(2) for j in range(300))
+    tracemalloc.start()
+    runs(f, 20_000)
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()

@@ -26,7 +26,8 @@ def values(seed):
         A=rng.normal(size=(size, size)), B=np.asfortranarray(rng.normal(size=(size, size))),
         M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32), u=rng.normal(size=size),
         z=rng.normal(size=3), log=[1.5], fs=rng.normal(size=size).tolist(), cs=rng.integers(-3, 9, size).tolist(),
-        ls=rng.normal(size=(size, size)).tolist(), rs=list(rng.normal(size=(size, size))))
+        ls=rng.normal(size=(size, size)).tolist(), rs=list(rng.normal(size=(size, size))),
+        rng=np.random.default_rng(seed), pr=random.Random(seed))
 
 
 class Drawer:
@@ -149,6 +150,11 @@ class Drawer:
             "ls = [[a * 0.5 for a in row] for row in ls]", "more = sorted(a % 5 for a in cs); c = more[0]", "x, c = min(a + y for a in fs), 3", "rs = [row * 0.5 for row in rs]",
             "more = [g(a, c=x) for a in fs]; x = more[0]", "more = [np.random.rand() for _ in range(3)]; x = more[2]", "u = np.array([fs[a % n] for a in q[:n]])",
             "x = sum(a for a in (x, y, 1.0))", "t = any([a for a in b])", "more = [A[k, k] for k in range(n)]", "more = [(a, x) for a in fs]",
+            "x = rng.random()", "u = rng.normal(size=n)", "c = int(rng.integers(n))", "k = int(rng.choice(n))", "x = pr.random()", "c = pr.randint(0, 9)",
+            "x = np.random.choice(v)", "k = np.random.choice(n)", "p = np.random.permutation(p)", "np.random.shuffle(u)", "c = np.random.binomial(9, 0.3)",
+            "x = np.random.exponential(2.0)", "u = np.random.choice(v, n)", "x = random.random()", "c = random.randint(1, 6)", "y = random.uniform(-1.0, x)",
+            "x = rng.standard_normal() + pr.uniform(0, 1)", "total += x", "total = total * 0.5 + c", "count = (count + 1) % 7", "x = total", "more = [1, x]; t, x = more",
+            "more = rng.permutation(n); c = int(more[0])", "x = random.choice(fs)", "c = random.choice([1, 2, c])", "x, y = [y, 1.0]", "more = [u, 2]; row, t = more[0], more",
             "x = np.polyval([1.0, 2.0], x) * 0.1", "v[i % n] = w[q][j % n]", "u = np.ones((n,)) * x", "u = np.array(v, dtype=float, copy=True)"))
 
     def truth(self, depth):
@@ -218,11 +224,12 @@ class Drawer:
             self.block(loops + 1, self.r.randint(1, 3))
 
     def program(self):
+        self.add("global total, count")
         self.add("i = j = 0; t = None")
         for _ in range(self.r.randint(1, 3)):
             self.loop(0)
-        self.add("return {k: v for k, v in locals().items()}")
-        return f"def g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef pair(a, b):\n    if a is None:\n        return a, 1\n    return b, a\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
+        self.add("return {**{k: v for k, v in locals().items()}, 'total': total, 'count': count}")
+        return f"total = 0.0; count = 0\n\n\ndef g(a, b=2.0, c=1):\n    return a * b + c\n\n\ndef pair(a, b):\n    if a is None:\n        return a, 1\n    return b, a\n\n\ndef f({', '.join(values(0))}):\n" + "\n".join(self.lines) + "\n"
 
 
 def draw(seed):
@@ -238,6 +245,10 @@ def described(x):
         return "array", x.dtype.str, x.shape, x.strides, x.base is None, x.flags.writeable, x.tobytes()
     if isinstance(x, (list, tuple)):
         return type(x), [described(y) for y in x]
+    if isinstance(x, np.random.Generator):
+        return repr(x.bit_generator.state)
+    if isinstance(x, random.Random):
+        return x.getstate()
     return type(x), x.tobytes() if isinstance(x, np.generic) else repr(x)
 
 
@@ -249,6 +260,7 @@ def shared(values):
 
 def outcome(call, arguments):
     np.random.seed(7)
+    random.seed(7)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
@@ -261,14 +273,14 @@ def outcome(call, arguments):
                 at = at.tb_next
             result = type(e), str(e), at.tb_lineno
     return result, {k: described(x) for k, x in arguments.items()}, [
-        (w.category, str(w.message), "reduce" in str(w.message) or w.lineno) for w in said] + [np.random.random()]
+        (w.category, str(w.message), "reduce" in str(w.message) or w.lineno) for w in said] + [np.random.random(), random.random()]
 
 
 def judge(source, seeds=(0, 1, 2)):
     """What is wrong with a program; None: nothing."""
     found = {}
     for name in ("ours", "theirs"):
-        space = {"np": np, "math": math}
+        space = {"np": np, "math": math, "random": random}
         exec(compile(source, "<loops>", "exec"), space)
         found[name] = space["f"]
     for seed in seeds:

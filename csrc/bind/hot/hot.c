@@ -261,10 +261,12 @@ guards_hold(const struct loop *l)
     for (int k = 0; k < p->n_guards; k++) {
         PyObject *of = p->guard[k].of, *name = p->guard[k].name;
         int       owner = p->guard[k].owner;
+        PyObject *on = owner ? fr_hot_object(p, &l->source, owner - 1) : NULL;
         PyObject *o = of      ? fr_hot_global_of(&l->source, of, name)
-                      : owner ? fr_hot_method(fr_hot_local(&l->source, p->name[owner - 1]), name)
+                      : owner ? fr_hot_method(on, name)
                               : fr_hot_global(&l->source, name);
 
+        Py_XDECREF(on);
         if (!fr_hot_guard_holds(p, k, o)) {
             PyErr_Clear();
             return false;
@@ -273,43 +275,9 @@ guards_hold(const struct loop *l)
     return true;
 }
 
-/* Whether an attribute is read and written without anybody's code: a new reference; NULL: it is not, or is not there. */
-static PyObject *
-plain_attribute(PyObject *o, PyObject *name)
-{
-    PyTypeObject *type = Py_TYPE(o);
-    PyObject     *found = _PyType_Lookup(type, name), *v;
-
-    if (type->tp_getattro != PyObject_GenericGetAttr || type->tp_setattro != PyObject_GenericSetAttr ||
-        (found && !Py_IS_TYPE(found, &PyMemberDescr_Type)))
-        return NULL;
-    v = PyObject_GenericGetAttr(o, name);
-    PyErr_Clear();
-    return v;
-}
-
-/* The value of variable i, a new reference; NULL: it has none. */
-static PyObject *
-value_of(const struct loop *l, PyObject *locals, int i)
-{
-    const struct fr_hot_program *p = l->program;
-    PyObject                    *o, *v = NULL;
-
-    if (p->is_global[i])
-        return Py_XNewRef(fr_hot_global(&l->source, p->name[i]));
-    o = PyObject_GetItem(locals, p->name[p->owner[i] ? p->owner[i] - 1 : i]);
-    if (!o && PyErr_ExceptionMatches(PyExc_KeyError))
-        PyErr_Clear();
-    if (!o || !p->owner[i])
-        return o;
-    v = plain_attribute(o, p->name[i]);
-    Py_DECREF(o);
-    return v;
-}
-
 /* Reads the variables; held: a list of what has memory. False: they cannot be. */
 static bool
-read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *types, struct fr_hot_run *run, PyObject *held, int from)
+read_variables(const struct loop *l, struct fr_hot_value *types, struct fr_hot_run *run, PyObject *held, int from)
 {
     const struct fr_hot_program *p = l->program;
 
@@ -319,9 +287,7 @@ read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *type
         types[i] = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
         if (!p->is_used[i])
             continue;
-        o = value_of(l, locals, i);
-        if (!o && PyErr_Occurred())
-            return false;
+        o = fr_hot_object(p, &l->source, i);
         fr_hot_type(o, &types[i]);
         if (p->is_global[i] && !(o && types[i].kind == p->global_type[i].kind && types[i].dtype == p->global_type[i].dtype &&
                                  types[i].ndim == p->global_type[i].ndim)) {
@@ -329,7 +295,9 @@ read_variables(const struct loop *l, PyObject *locals, struct fr_hot_value *type
             return false;
         }
         fr_hot_read_value(o, &types[i], &run->reg[i], &run->view[i]);
-        if (o && (types[i].kind == FR_HOT_ARRAY || types[i].kind == FR_HOT_LIST) && PyList_Append(held, o) < 0) {
+        if (o && types[i].kind == FR_HOT_OPAQUE)
+            run->view[i] = (struct fr_hot_view){.array = o};
+        if (o && (types[i].kind == FR_HOT_ARRAY || types[i].kind == FR_HOT_LIST || types[i].kind == FR_HOT_OPAQUE) && PyList_Append(held, o) < 0) {
             Py_DECREF(o);
             return false;
         }
@@ -346,9 +314,11 @@ write_value(const struct loop *l, PyObject *locals, int i, PyObject *v)
     PyObject                    *o;
     int                          st;
 
+    if (p->is_stored_global[i])
+        return PyDict_SetItem(l->source.globals, p->name[i], v);
     if (!p->owner[i])
         return PyObject_SetItem(locals, p->name[i], v);
-    if (!(o = PyObject_GetItem(locals, p->name[p->owner[i] - 1])))
+    if (!(o = fr_hot_object(p, &l->source, p->owner[i] - 1)))
         return -1;
     st = PyObject_SetAttr(o, p->name[i], v);
     Py_DECREF(o);
@@ -420,7 +390,7 @@ note_run(struct loop *l, const struct fr_hot_run *run, enum fr_hot_end end)
 
 /* Finds where the loop begins for the variables as they are, which it reads: -1: nowhere, unless an exception is set. */
 static int
-find_head(struct loop *l, PyObject *locals, struct fr_hot_run *run, PyObject *held)
+find_head(struct loop *l, struct fr_hot_run *run, PyObject *held)
 {
     struct fr_hot_value types[FR_HOT_VARS];
     int                 head, n_vars;
@@ -428,10 +398,10 @@ find_head(struct loop *l, PyObject *locals, struct fr_hot_run *run, PyObject *he
     if (!l->program && !(l->program = fr_hot_new(&l->source)))
         return -1;
     n_vars = l->program->n_vars;
-    if (!guards_hold(l) || !read_variables(l, locals, types, run, held, 0))
+    if (!guards_hold(l) || !read_variables(l, types, run, held, 0))
         return -1;
     head = fr_hot_head_of(l->program, &l->source, types);
-    if (head >= 0 && l->program->n_vars > n_vars && !read_variables(l, locals, types, run, held, n_vars)) /* globals that were met */
+    if (head >= 0 && l->program->n_vars > n_vars && !read_variables(l, types, run, held, n_vars)) /* globals that were met */
         return -1;
     return head;
 }
@@ -553,22 +523,22 @@ run_once(struct loop *l, PyFrameObject *frame, PyObject *locals, PyObject *itera
 {
     PyObject *held = PyList_New(0);
     bool      ok = held != NULL, was_there = l->program != NULL;
-    int       head = ok ? find_head(l, locals, run, held) : -1;
+    int       head = ok ? find_head(l, run, held) : -1;
 
     if (ok && head < 0 && was_there && !PyErr_Occurred() && l->n_anew < ANEW) { /* globals are others */
         fr_hot_free(l->program);
         l->program = NULL;
         l->n_anew++;
-        head = find_head(l, locals, run, held);
+        head = find_head(l, run, held);
     }
     ok = !PyErr_Occurred();
-    if (ok && head >= 0 && l->program->has_random && !fr_few_generator_begin(&run->random)) {
+    if (ok && head >= 0 && !fr_hot_draws_begin(l->program, &l->source, run)) {
         ok = !PyErr_Occurred();
         head = -1;
     }
     if (ok && head >= 0) {
         ok = run_program(l, frame, locals, iterator, run, head);
-        ok = (!l->program->has_random || fr_few_generator_end()) && ok;
+        ok = fr_hot_draws_end(run) && ok;
     } else {
         l->is_off |= ++l->n_futile >= FUTILE || (l->program && l->program->is_broken);
     }

@@ -56,7 +56,7 @@ struct fr_hot_value {
 
 /* ---- programs */
 
-enum { FR_HOT_FRAMES = 8, FR_HOT_VARS = 64, FR_HOT_STACK = 24, FR_HOT_CELLS = 4, FR_HOT_AXES = 3, FR_HOT_REGS = 512 };
+enum { FR_HOT_DRAWERS = 2, FR_HOT_FRAMES = 8, FR_HOT_VARS = 64, FR_HOT_STACK = 24, FR_HOT_CELLS = 4, FR_HOT_AXES = 3, FR_HOT_REGS = 512 };
 
 union fr_hot_cell {
     int64_t i;
@@ -116,7 +116,7 @@ struct fr_hot_ask {
     struct fr_hot_ask  *next;
     PyObject           *function, *names;  /* held: what plain calls have for it; the names of the last arguments, or NULL */
     int                 n, guess;
-    bool                changes;
+    bool                changes, draws;    /* draws: from numpy.random's generator */
     struct fr_hot_value arg[FR_HOT_ASK_ARGS], item[FR_HOT_ASK_ITEMS];
 };
 
@@ -177,9 +177,12 @@ struct fr_hot_program {
     int                 n_vars;          /* the local variables, attributes of objects in these, globals that are numbers or arrays */
     PyObject           *name[FR_HOT_VARS];
     bool                is_used[FR_HOT_VARS], is_set[FR_HOT_VARS], is_global[FR_HOT_VARS], is_inner[FR_HOT_VARS];
+    bool                is_stored_global[FR_HOT_VARS]; /* it is one that a function assigns */
     uint8_t             owner[FR_HOT_VARS]; /* of an attribute: the variable that has the object, + 1 */
     struct fr_hot_value global_type[FR_HOT_VARS];
     bool                has_random;      /* numbers are drawn from numpy.random's generator */
+    struct { PyObject *object; int var; } drawer[FR_HOT_DRAWERS]; /* what else they are drawn from: that, held, or what a variable has */
+    int                 n_drawers;
     bool                has_views;       /* arrays are assigned to variables */
     bool                makes;           /* arrays are made */
     bool                appends;         /* to lists */
@@ -217,8 +220,9 @@ PyObject              *fr_hot_global_of(const struct fr_hot_source *, PyObject *
 bool                   fr_hot_guard_holds(const struct fr_hot_program *, int k, PyObject *);
 /* The function of the user's that is that method of an object: borrowed; NULL: it has none, or nobody knows what is asked for it. */
 PyObject              *fr_hot_method(PyObject *o, PyObject *name);
-/* What a local variable has: borrowed; NULL: nothing. */
-PyObject              *fr_hot_local(const struct fr_hot_source *, PyObject *name);
+/* What a variable has, also one that is an attribute or a global: a new reference; NULL: nothing. An attribute is looked for
+ * without anybody's code. */
+PyObject              *fr_hot_object(const struct fr_hot_program *, const struct fr_hot_source *, int var);
 /* A program for the code, without instructions; NULL: not enough memory (no exception). */
 struct fr_hot_program *fr_hot_new(const struct fr_hot_source *);
 void                   fr_hot_free(struct fr_hot_program *);
@@ -237,9 +241,15 @@ enum { FR_HOT_STACK_REGS = FR_HOT_VARS, FR_HOT_SAVED = FR_HOT_VARS + FR_HOT_CELL
 enum { FR_HOT_TEMPORARY = FR_HOT_STACK_REGS + FR_HOT_STACK * FR_HOT_CELLS };
 enum { FR_HOT_ELEMENTS = 2048 }; /* elements of an operation on arrays: with more, others are as fast */
 
-/* The arrays that a run has made. */
+/* The arrays and lists that a run has made, or been given. */
 struct fr_hot_pool {
-    struct { PyObject *array; bool is_free, is_seen, is_held; } *v; /* (NULL: an empty place; is_held: it is an item of a list) */
+    struct fr_hot_made {
+        PyObject *array;                    /* NULL: an empty place */
+        int64_t   turn;                     /* since which its memory, or its items, are new, and nothing is put back there; -1: they are not */
+        bool      is_free, is_seen;
+        bool      is_held;                  /* it is an item of a list */
+        bool      is_ours;                  /* its memory is used again */
+    } *v;
     size_t n, cap;
     int    n_taken;                         /* since it was last seen which of them somebody has */
     size_t first;                           /* before it there is no empty place */
@@ -252,8 +262,10 @@ struct fr_hot_run {
     union fr_hot_cell  saved[FR_HOT_SAVED]; /* the variables and the loop's iterator, in their places */
     struct fr_hot_view saved_view[FR_HOT_VARS];
     struct fr_few_generator random;         /* locked, if the program draws */
-    char               random_saved[FR_FEW_GENERATOR_BYTES];
-    struct fr_few_normal normal_saved;
+    struct fr_few_piece piece[FR_FEW_PIECES * (1 + FR_HOT_DRAWERS)]; /* all that is drawn from, */
+    int                n_pieces;
+    bool               has_lock;            /* of numpy.random's generator */
+    char               pieces_saved[FR_FEW_PIECES * (1 + FR_HOT_DRAWERS) * FR_FEW_GENERATOR_BYTES]; /* as it was */
     struct fr_hot_pool pool;
     int                head;
     int32_t            left;                /* the instruction at which it was left */
@@ -266,6 +278,9 @@ enum fr_hot_end { FR_HOT_LEFT,     /* Python is to make it, or sees that there i
                   FR_HOT_PAUSED,   /* likewise, since somebody else may want to run */
                   FR_HOT_TOO_LONG, /* likewise: it has more stores than are remembered */
                   FR_HOT_RAISED }; /* an exception is set */
+/* Before and after: takes what it draws from. False: it cannot be, or an exception is set. */
+bool            fr_hot_draws_begin(const struct fr_hot_program *, const struct fr_hot_source *, struct fr_hot_run *);
+bool            fr_hot_draws_end(struct fr_hot_run *);
 enum fr_hot_end fr_hot_go(struct fr_hot_program *, struct fr_hot_run *, int head);
 /* Lets go of what it has made. */
 void            fr_hot_run_end(struct fr_hot_run *);

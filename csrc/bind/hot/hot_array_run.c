@@ -262,7 +262,8 @@ fr_hot_run_copy(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_
     if (m->arg[0].ndim > 0 && (v->stride[0] < 0 || run->view[m->arg[0].reg].stride[0] < 0 ||
                                runs_into(v, &run->view[m->arg[0].reg], ndim, m->arg[0].ndim, fr_dtype_size(m->arg[0].dtype))))
         return false;
-    if (!count(ndim, v->dim, &n) || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) || !fr_hot_log_view(log, v, ndim, size))
+    if (!count(ndim, v->dim, &n) || !v->writable || !(at = operand(run, m, 0, ndim, v->dim, n, number)) ||
+        (!fr_hot_is_new(run, v) && !fr_hot_log_view(log, v, ndim, size)))
         return false;
     step = m->arg[0].ndim == 0 ? 0 : size;
     for (int k = ndim; k-- > 0; step *= v->dim[k])

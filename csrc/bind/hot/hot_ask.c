@@ -32,6 +32,19 @@ static const char *const of_arrays[] = {
 };
 static const char *const of_lists[] = {"copy", "count", "index"};
 
+/* Functions of numpy.random's, and methods of its Generator: each draws, and keeps nothing of it but in the generator. */
+static const char *const of_random[] = {
+    "beta", "binomial", "chisquare", "choice", "dirichlet", "exponential", "f", "gamma", "geometric", "gumbel", "hypergeometric", "integers", "laplace",
+    "logistic", "lognormal", "logseries", "multinomial", "multivariate_normal", "negative_binomial", "normal", "pareto", "permutation", "permuted",
+    "poisson", "power", "rand", "randint", "randn", "random", "random_sample", "rayleigh", "shuffle", "standard_cauchy", "standard_exponential",
+    "standard_gamma", "standard_normal", "standard_t", "triangular", "uniform", "vonmises", "wald", "weibull", "zipf",
+};
+/* Of Python's random. (gauss keeps a number elsewhere.) */
+static const char *const of_pythons_random[] = {
+    "betavariate", "choice", "choices", "expovariate", "gammavariate", "getrandbits", "lognormvariate", "normalvariate", "paretovariate", "randint",
+    "random", "randrange", "sample", "triangular", "uniform", "vonmisesvariate", "weibullvariate",
+};
+
 static const char *const builtins[] = {"abs", "divmod", "float", "int", "len", "list", "max", "min", "pow", "range", "round", "sorted", "sum", "tuple"};
 
 static bool
@@ -122,7 +135,8 @@ add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_va
     case FR_HOT_LIST:
     case FR_HOT_NONE:
     case FR_HOT_RANGE:
-    case FR_HOT_SHAPE: return true;
+    case FR_HOT_SHAPE:
+    case FR_HOT_OWNER: return true;
     case FR_HOT_OBJECT: return !PyFunction_Check(v->object) && !PyMethod_Check(v->object) && !PyCode_Check(v->object); /* (it would be called) */
     case FR_HOT_TUPLE:
     case FR_HOT_DISPLAY:
@@ -174,8 +188,10 @@ push_result(struct reader *r, const struct fr_hot_value *type, int to)
     fr_hot_push(r, v);
 }
 
+enum effect { NONE, CHANGES = 1, DRAWS = 2 }; /* its first array; DRAWS: from numpy.random's generator */
+
 static void
-ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, bool changes)
+ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, int effect)
 {
     struct fr_hot_ask *a = n <= FR_HOT_ASK_ARGS ? fr_calloc(1, sizeof *a) : NULL;
     int                n_items = 0, to = fr_hot_fresh(r, FR_HOT_CELLS);
@@ -185,7 +201,8 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
         fr_hot_leave(r);
         return;
     }
-    *a = (struct fr_hot_ask){.next = r->p->asks, .function = Py_NewRef(function), .names = Py_XNewRef(names), .n = n, .changes = changes};
+    *a = (struct fr_hot_ask){.next = r->p->asks, .function = Py_NewRef(function), .names = Py_XNewRef(names), .n = n,
+                             .changes = effect & CHANGES, .draws = effect & DRAWS};
     r->p->asks = a;
     a->guess = guess_of(r);
     for (int k = 0; k < n; k++)
@@ -193,8 +210,6 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
             fr_hot_leave(r);
             return;
         }
-    if (changes)
-        r->p->guess[a->guess].to.kind = FR_HOT_NONE;
     if (r->p->guess[a->guess].to.kind == FR_HOT_OPAQUE) {
         fr_hot_leave(r);
         return;
@@ -208,8 +223,112 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
     r->p->makes = true;
     if (r->p->guess[a->guess].to.kind == FR_HOT_UNBOUND)
         fr_hot_leave(r);
-    else if (!changes)
+    else
         push_result(r, &r->p->guess[a->guess].to, to);
+}
+
+/* Whether the program may draw from that: an object, or what a variable has (NULL). */
+static bool
+add_drawer(struct reader *r, PyObject *object, int var)
+{
+    struct fr_hot_program *p = r->p;
+
+    for (int k = 0; k < p->n_drawers; k++)
+        if (p->drawer[k].object == object && p->drawer[k].var == var)
+            return true;
+    if (p->n_drawers == FR_HOT_DRAWERS)
+        return false;
+    p->drawer[p->n_drawers].object = Py_XNewRef(object);
+    p->drawer[p->n_drawers++].var = var;
+    return true;
+}
+
+static const char *
+name_of(PyObject *f)
+{
+    PyObject   *name = PyObject_GetAttrString(f, "__name__");
+    const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+
+    PyErr_Clear();
+    Py_XDECREF(name); /* (the function has it) */
+    return s;
+}
+
+/* What shuffles has to be an array: its elements are put back. */
+static bool
+is_drawn_for(const char *name, const struct fr_hot_value *first)
+{
+    return strcmp(name, "shuffle") != 0 || (first && first->kind == FR_HOT_ARRAY);
+}
+
+/* A function of numpy.random's, or of Python's random; false: it is none. */
+static bool
+ask_module(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n, PyObject *names)
+{
+    static PyObject    *legacy;
+    PyObject           *self = PyMethod_Check(f) ? PyMethod_GET_SELF(f) : PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL, *as;
+    const char         *name = self ? name_of(f) : NULL;
+    struct fr_few_piece piece[FR_FEW_PIECES];
+    int                 effect = name && strcmp(name, "shuffle") == 0 ? CHANGES : NONE;
+
+    if (!legacy)
+        legacy = fr_numpy_attr("random.mtrand._rand");
+    PyErr_Clear();
+    if (!name || !is_drawn_for(name, n ? arg : NULL))
+        return false;
+    if (self == legacy && is_among(name, of_random, FR_LEN(of_random))) {
+        r->p->has_random = true;
+        effect |= DRAWS;
+    } else if (!is_among(name, of_pythons_random, FR_LEN(of_pythons_random)) || fr_few_state_of(self, piece) != 1 || !add_drawer(r, self, -1)) {
+        return false;
+    }
+    if ((as = fr_called_instead(f)))
+        ask(r, as, arg, n, names, effect);
+    else
+        fr_hot_leave(r);
+    PyErr_Clear();
+    Py_XDECREF(as);
+    return true;
+}
+
+bool
+fr_hot_draws(const struct reader *r, const struct fr_hot_value *owner)
+{
+    for (int k = 0; k < r->p->n_drawers; k++)
+        if (!r->p->drawer[k].object && r->p->drawer[k].var == owner->dtype)
+            return true;
+    return false;
+}
+
+bool
+fr_hot_load_drawer_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name)
+{
+    PyObject           *o = owner->kind == FR_HOT_OWNER ? fr_hot_object(r->p, r->source, owner->dtype) : NULL;
+    struct fr_few_piece piece[FR_FEW_PIECES];
+    const char         *s = PyUnicode_AsUTF8(name);
+    int                 n = o ? fr_few_state_of(o, piece) : 0;
+    PyObject           *method = n ? _PyType_Lookup(Py_TYPE(o), name) : NULL;
+    bool                is = method && s && (n == 1 ? is_among(s, of_pythons_random, FR_LEN(of_pythons_random)) : is_among(s, of_random, FR_LEN(of_random))) &&
+                             add_drawer(r, NULL, owner->dtype);
+
+    PyErr_Clear();
+    Py_XDECREF(o);
+    if (!is)
+        return false;
+    fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = method, .reg = -1}); /* (of a type that is for ever) */
+    fr_hot_push(r, *owner);
+    return true;
+}
+
+void
+fr_hot_ask_drawer(struct reader *r, PyObject *method, const struct fr_hot_value *arg, int n, PyObject *names)
+{
+    const char *name = name_of(method);
+
+    if (name && strcmp(name, "shuffle") != 0) /* (what is shuffled is not the first argument here) */
+        ask(r, method, arg, n, names, NONE);
+    else
+        fr_hot_leave(r);
 }
 
 /* What plain calls have for a function, or a method: where that one rounds otherwise than NumPy's, the function of its name. A new
@@ -234,11 +353,13 @@ fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg,
 {
     PyObject *as = NULL;
 
+    if (!r->ended && ask_module(r, function, arg, n, names))
+        return;
     if (!r->ended && fr_hot_may_ask(r, function, names))
         as = in_plain_calls(function);
     PyErr_Clear();
     if (as)
-        ask(r, as, arg, n, names, false);
+        ask(r, as, arg, n, names, NONE);
     else
         fr_hot_leave(r);
     Py_XDECREF(as);
@@ -255,8 +376,10 @@ fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_valu
     f = module ? PyObject_GetAttrString(module, name) : NULL;
     PyErr_Clear();
     if (f)
-        ask(r, f, arg, n, NULL, strcmp(name, "setitem") == 0);
+        ask(r, f, arg, n, NULL, strcmp(name, "setitem") == 0 ? CHANGES : NONE);
     else
         fr_hot_leave(r);
     Py_XDECREF(f);
+    if (!r->ended && strcmp(name, "setitem") == 0)
+        fr_hot_pop(r);
 }

@@ -302,6 +302,14 @@ fr_hot_move(struct reader *r, const struct fr_hot_value *v, int to)
     }
 }
 
+/* Whether it is a list whose items are no lists. */
+static bool
+is_flat(const struct fr_hot_value *v)
+{
+    return v->kind == FR_HOT_LIST && (v->n_parts == 0 || v->part[0].kind != FR_HOT_LIST);
+}
+_Static_assert(FR_HOT_SLICE < 16 && FR_HOT_AXES < 16, "a kind and a number of axes are in a byte");
+
 /* A tuple of few values is on the stack from one block to another in the registers of its place; others are not. */
 static bool
 spread(struct reader *r, struct fr_hot_value *v)
@@ -313,13 +321,17 @@ spread(struct reader *r, struct fr_hot_value *v)
     for (int i = 0; i < v->ndim; i++) {
         const struct fr_hot_value *item = &r->item[v->items + i];
 
-        if (!is_number(item) && item->kind != FR_HOT_ARRAY && item->kind != FR_HOT_NONE)
+        if (!is_number(item) && item->kind != FR_HOT_ARRAY && item->kind != FR_HOT_NONE && !is_flat(item))
             return false;
         if (item->reg >= 0 && item->reg < FR_HOT_VARS)
             fr_hot_as_object(r, item);
         v->part[i].kind = item->kind;
         v->part[i].dtype = item->dtype;
         v->part[i].ndim = item->ndim;
+        if (item->kind == FR_HOT_LIST && item->n_parts) { /* what its items seem to be */
+            v->part[i].dtype = item->part[0].dtype;
+            v->part[i].ndim = (uint8_t)(item->part[0].kind << 4 | item->part[0].ndim);
+        }
         fr_hot_move(r, item, to + i);
     }
     v->n_parts = v->ndim;
@@ -337,9 +349,19 @@ fr_hot_gather(struct reader *r)
         if (v->kind != FR_HOT_TUPLE)
             continue;
         v->items = (int16_t)r->n_items;
-        for (int i = 0; i < v->n_parts; i++)
-            r->item[r->n_items++] = (struct fr_hot_value){.kind = v->part[i].kind, .dtype = v->part[i].dtype, .ndim = v->part[i].ndim,
-                                                          .reg = (int16_t)(v->reg + i)};
+        for (int i = 0; i < v->n_parts; i++) {
+            struct fr_hot_value item = {.kind = v->part[i].kind, .dtype = v->part[i].dtype, .ndim = v->part[i].ndim, .reg = (int16_t)(v->reg + i)};
+
+            if (item.kind == FR_HOT_LIST && item.ndim) {
+                item.part[0].kind = item.ndim >> 4;
+                item.part[0].dtype = item.dtype;
+                item.part[0].ndim = item.ndim & 15;
+                item.n_parts = 1;
+            }
+            if (item.kind == FR_HOT_LIST)
+                item.dtype = item.ndim = 0;
+            r->item[r->n_items++] = item;
+        }
     }
 }
 _Static_assert((int)FR_HOT_PARTS <= (int)FR_HOT_CELLS, "they lie in the registers of one place");

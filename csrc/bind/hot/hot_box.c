@@ -108,6 +108,80 @@ fr_hot_dtype_of(PyObject *type)
     return d;
 }
 
+/* ---- what variables have */
+
+PyObject *
+fr_hot_global(const struct fr_hot_source *source, PyObject *name)
+{
+    PyObject *v = PyDict_GetItemWithError(source->globals, name);
+
+    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
+        v = PyDict_GetItemWithError(source->builtins, name);
+    PyErr_Clear();
+    return v;
+}
+
+PyObject *
+fr_hot_global_of(const struct fr_hot_source *source, PyObject *module, PyObject *name)
+{
+    PyObject *v = PyDict_GetItemWithError(PyModule_GetDict(module), name);
+
+    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
+        v = PyDict_GetItemWithError(source->builtins, name);
+    PyErr_Clear();
+    return v;
+}
+
+/* Whether an attribute is read and written without anybody's code: a new reference; NULL: it is not, or is not there. */
+static PyObject *
+plain_attribute(PyObject *o, PyObject *name)
+{
+    PyTypeObject *type = Py_TYPE(o);
+    PyObject     *found = _PyType_Lookup(type, name), *v;
+
+    if (type->tp_getattro != PyObject_GenericGetAttr || type->tp_setattro != PyObject_GenericSetAttr ||
+        (found && !Py_IS_TYPE(found, &PyMemberDescr_Type)))
+        return NULL;
+    v = PyObject_GenericGetAttr(o, name);
+    PyErr_Clear();
+    return v;
+}
+
+PyObject *
+fr_hot_object(const struct fr_hot_program *p, const struct fr_hot_source *source, int var)
+{
+    PyObject *o, *v;
+
+    if (p->is_global[var])
+        return Py_XNewRef(fr_hot_global(source, p->name[var]));
+    if (p->is_stored_global[var])
+        return Py_XNewRef(PyDict_GetItem(source->globals, p->name[var]));
+    if (!p->owner[var]) {
+        v = PyObject_GetItem(source->locals, p->name[var]);
+        PyErr_Clear();
+        return v;
+    }
+    o = fr_hot_object(p, source, p->owner[var] - 1);
+    v = o ? plain_attribute(o, p->name[var]) : NULL;
+    Py_XDECREF(o);
+    return v;
+}
+
+PyObject *
+fr_hot_method(PyObject *o, PyObject *name)
+{
+    PyObject *found = o ? _PyType_Lookup(Py_TYPE(o), name) : NULL, *bound;
+    bool      is;
+
+    if (!found || !PyFunction_Check(found) || Py_TYPE(o)->tp_getattro != PyObject_GenericGetAttr)
+        return NULL;
+    bound = PyObject_GenericGetAttr(o, name); /* (the object's own attribute comes first) */
+    is = bound && PyMethod_Check(bound) && PyMethod_GET_FUNCTION(bound) == found;
+    PyErr_Clear();
+    Py_XDECREF(bound);
+    return is ? found : NULL;
+}
+
 /* ---- values as objects */
 
 void

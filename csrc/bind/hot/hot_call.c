@@ -15,7 +15,7 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 
     if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
         return;
-    if (as_method && of.kind == FR_HOT_OWNER && fr_hot_load_owned_method(r, &of, name))
+    if (as_method && of.kind == FR_HOT_OWNER && (fr_hot_load_owned_method(r, &of, name) || fr_hot_load_drawer_method(r, &of, name)))
         return;
     if (as_method && (of.kind == FR_HOT_ARRAY || of.kind == FR_HOT_LIST) && fr_hot_load_method(r, &of, name))
         return;
@@ -532,7 +532,10 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < FR_HOT_MOST_ARGS) {
         memmove(arg + 1, arg, (size_t)n * sizeof *arg);
         arg[0] = f;
-        fr_hot_enter(r, null.object, arg, n + 1, names, next);
+        if (!fr_hot_draws(r, &f))
+            fr_hot_enter(r, null.object, arg, n + 1, names, next);
+        else
+            fr_hot_ask_drawer(r, null.object, arg, n + 1, names);
         return;
     }
     if (!r->ended && null.kind == FR_HOT_OBJECT && PyCode_Check(null.object) && n == 0) {

@@ -221,6 +221,11 @@ void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_
 bool fr_hot_may_ask(const struct reader *r, PyObject *f, PyObject *names);
 /* Where nothing else is known: pushes what a function of these arguments gives, or leaves. */
 void fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names);
+/* A method of a generator of random numbers that a variable has, and that one, for the stack; false: there is none. What it gives,
+ * of itself and arguments. */
+bool fr_hot_load_drawer_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name);
+bool fr_hot_draws(const struct reader *r, const struct fr_hot_value *owner);
+void fr_hot_ask_drawer(struct reader *r, PyObject *method, const struct fr_hot_value *arg, int n, PyObject *names);
 /* The same of one of the module operator's. Of setitem nothing is pushed. */
 void fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_value *arg, int n);
 

@@ -24,20 +24,65 @@ fr_hot_run_own(struct fr_hot_run *run, const struct fr_hot_ins *in)
 
 /* ---- draws, and calls of math */
 
+bool
+fr_hot_draws_begin(const struct fr_hot_program *p, const struct fr_hot_source *source, struct fr_hot_run *run)
+{
+    run->n_pieces = 0;
+    run->has_lock = false;
+    if (p->has_random) {
+        if (!fr_few_generator_begin(&run->random))
+            return false;
+        run->has_lock = true;
+        run->piece[run->n_pieces++] = (struct fr_few_piece){run->random.draw->state, run->random.n_bytes};
+        if (run->random.normal)
+            run->piece[run->n_pieces++] = (struct fr_few_piece){run->random.normal, sizeof *run->random.normal};
+    }
+    for (int k = 0; k < p->n_drawers; k++) {
+        PyObject *o = p->drawer[k].object ? Py_NewRef(p->drawer[k].object) : fr_hot_object(p, source, p->drawer[k].var);
+        int       n = o ? fr_few_state_of(o, run->piece + run->n_pieces) : 0;
+
+        Py_XDECREF(o); /* (the variable, or the program, has it) */
+        if (n == 0) {
+            fr_hot_draws_end(run);
+            return false;
+        }
+        run->n_pieces += n;
+    }
+    return true;
+}
+
+bool
+fr_hot_draws_end(struct fr_hot_run *run)
+{
+    PyObject *type, *value, *trace;
+    bool      ok;
+
+    if (!run->has_lock)
+        return true;
+    run->has_lock = false;
+    PyErr_Fetch(&type, &value, &trace);
+    ok = fr_few_generator_end();
+    if (type)
+        PyErr_Restore(type, value, trace);
+    return ok;
+}
+
 void
 fr_hot_draws_keep(struct fr_hot_run *run)
 {
-    memcpy(run->random_saved, run->random.draw->state, run->random.n_bytes);
-    if (run->random.normal)
-        run->normal_saved = *run->random.normal;
+    char *kept = run->pieces_saved;
+
+    for (int k = 0; k < run->n_pieces; kept += run->piece[k++].n)
+        memcpy(kept, run->piece[k].at, run->piece[k].n);
 }
 
 void
 fr_hot_draws_undo(struct fr_hot_run *run)
 {
-    memcpy(run->random.draw->state, run->random_saved, run->random.n_bytes);
-    if (run->random.normal)
-        *run->random.normal = run->normal_saved;
+    const char *kept = run->pieces_saved;
+
+    for (int k = 0; k < run->n_pieces; kept += run->piece[k++].n)
+        memcpy(run->piece[k].at, kept, run->piece[k].n);
 }
 
 bool
@@ -113,6 +158,7 @@ argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struc
 
     switch (v->kind) {
     case FR_HOT_OBJECT: return Py_NewRef(v->object);
+    case FR_HOT_OWNER: return Py_NewRef(run->view[v->dtype].array);
     case FR_HOT_TUPLE:
     case FR_HOT_DISPLAY:
     case FR_HOT_SLICE: return boxed_items(run, ask, v);
@@ -207,23 +253,47 @@ put_result(struct fr_hot_run *run, PyObject *o, const struct fr_hot_value *type,
     return ok;
 }
 
+/* Takes the generator's lock again; false: an exception may be set, or others have put another in its place: nothing is put back. */
+static bool
+take_again(struct fr_hot_run *run)
+{
+    PyObject            *type, *value, *trace;
+    const bitgen_t      *was = run->random.draw;
+    bool                 is;
+
+    PyErr_Fetch(&type, &value, &trace);
+    run->has_lock = fr_few_generator_begin(&run->random);
+    is = run->has_lock && run->random.draw == was;
+    if (type) {
+        PyErr_Clear();
+        PyErr_Restore(type, value, trace);
+    }
+    run->n_pieces = is ? run->n_pieces : 0;
+    return is;
+}
+
 /* What the function gives; NULL: Python is to say it. */
 static PyObject *
-answer(const struct fr_hot_run *run, const struct fr_hot_ask *ask)
+answer(struct fr_hot_run *run, const struct fr_hot_ask *ask)
 {
     PyObject  *all[FR_HOT_ASK_ARGS + 1], **arg = all + 1, *v = NULL;
+    bool       unlocked = false;
     Py_ssize_t n = 0, n_names = ask->names ? PyTuple_GET_SIZE(ask->names) : 0;
 
     for (; n < ask->n; n++)
         if (!(arg[n] = argument(run, ask, &ask->arg[n])))
             break;
-    if (n == ask->n)
+    if (n == ask->n && (!ask->draws || fr_hot_draws_end(run))) { /* (it takes the lock itself) */
+        unlocked = ask->draws;
         v = PyObject_Vectorcall(ask->function, arg, (size_t)(n - n_names) | PY_VECTORCALL_ARGUMENTS_OFFSET, ask->names);
+    }
     while (n-- > 0)
         Py_DECREF(arg[n]);
     if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) /* (no KeyboardInterrupt) */
         PyErr_Clear();
     fr_fpe_lower(); /* (NumPy has looked) */
+    if (unlocked && !take_again(run))
+        Py_CLEAR(v);
     return v;
 }
 
@@ -237,7 +307,7 @@ fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_l
     if (fr_fpe_raw() != 0)
         return false;
     if (ask->changes && !(run->view[ask->arg[0].reg].writable &&
-                          fr_hot_log_view(log, &run->view[ask->arg[0].reg], ask->arg[0].ndim, fr_dtype_size((fr_dtype)ask->arg[0].dtype))))
+                          (fr_hot_is_new(run, &run->view[ask->arg[0].reg]) || fr_hot_log_view(log, &run->view[ask->arg[0].reg], ask->arg[0].ndim, fr_dtype_size((fr_dtype)ask->arg[0].dtype)))))
         return false;
     if (!(v = answer(run, ask)))
         return false;
@@ -282,12 +352,12 @@ bool
 fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
 {
     PyObject *list = run->view[in->to].array, *o = item_of(run, in, in->a);
-    bool      ok = o && fr_hot_log_add(log, (char *)list, FR_HOT_LISTED);
+    bool      is_new = fr_hot_is_new(run, &run->view[in->to]), ok = o && (is_new || fr_hot_log_add(log, (char *)list, FR_HOT_LISTED));
 
-    if (ok)
+    if (ok && !is_new)
         log->v[log->n - 1].bits = (uint64_t)(uintptr_t)o;
     if (ok && PyList_Append(list, o) < 0) {
-        log->n--;
+        log->n -= !is_new;
         ok = false;
     }
     PyErr_Clear();
@@ -348,6 +418,8 @@ fr_hot_run_list_store(struct fr_hot_run *run, struct fr_hot_log *log, const stru
         return false;
     }
     log->v[log->n - 1].bits = (uint64_t)(uintptr_t)old; /* its reference goes there */
+    if (run->view[in->a].made)
+        run->pool.v[run->view[in->a].made - 1].turn = -1;
     PyList_SET_ITEM(list, i, o);
     return true;
 }

@@ -592,7 +592,7 @@ fr_hot_build(struct reader *r, int kind, int n)
         struct fr_hot_value item = r->s.stack[r->s.n_stack + k];
 
         if (!is_number(&item) && item.kind != FR_HOT_NONE && item.kind != FR_HOT_SLICE && item.kind != FR_HOT_ARRAY &&
-            item.kind != FR_HOT_TUPLE && item.kind != FR_HOT_DISPLAY) {
+            item.kind != FR_HOT_TUPLE && item.kind != FR_HOT_DISPLAY && item.kind != FR_HOT_LIST) {
             fr_hot_leave(r);
             return;
         }
@@ -622,6 +622,15 @@ fr_hot_unpack(struct reader *r, int n)
             fr_hot_push(r, fr_hot_whole(r, k));
             fr_hot_load_item(r);
         }
+        return;
+    }
+    if (!r->ended && v.kind == FR_HOT_LIST && n <= MOST_UNPACKED) {
+        struct fr_hot_ins *in = fr_hot_emit(r, FR_HOT_IS_DIM, 0, v.reg, 0);
+
+        in->i = n;
+        in->n = true;
+        for (int k = n; k-- > 0;)
+            fr_hot_list_item(r, &v, fr_hot_whole(r, k).reg);
         return;
     }
     if (r->ended || !((v.kind == FR_HOT_TUPLE || v.kind == FR_HOT_DISPLAY || v.kind == FR_HOT_SHAPE) && v.ndim == n)) {

@@ -109,6 +109,7 @@ fr_hot_take(struct fr_hot_run *run, PyObject *o, bool is_held)
 {
     struct fr_hot_pool *p = &run->pool;
     size_t              k = p->first;
+    bool                is_new;
 
     while (k < p->n && p->v[k].array)
         k++;
@@ -118,9 +119,8 @@ fr_hot_take(struct fr_hot_run *run, PyObject *o, bool is_held)
     }
     p->n += k == p->n;
     p->first = k + 1;
-    p->v[k].array = o;
-    p->v[k].is_free = false;
-    p->v[k].is_held = is_held;
+    is_new = !is_held && (!PyArray_Check(o) || PyArray_CHKFLAGS(fr_array(o), NPY_ARRAY_OWNDATA));
+    p->v[k] = (struct fr_hot_made){.array = o, .turn = is_new ? run->n_turns : -1, .is_held = is_held};
     p->n_taken++;
     return (int32_t)k + 1;
 }
@@ -147,6 +147,7 @@ fr_hot_make(struct fr_hot_run *run, fr_dtype d, int ndim, const int64_t *dims, i
     for (size_t k = 0; k < p->n; k++)
         if (p->v[k].is_free && is_like(p->v[k].array, d, ndim, dims)) {
             p->v[k].is_free = false;
+            p->v[k].turn = run->n_turns;
             p->n_taken++;
             fr_hot_read_view(p->v[k].array, &run->view[to]);
             run->view[to].made = (int32_t)k + 1;
@@ -159,7 +160,10 @@ fr_hot_make(struct fr_hot_run *run, fr_dtype d, int ndim, const int64_t *dims, i
         PyErr_Clear();
         return false;
     }
-    return fr_hot_give(run, array, to);
+    if (!fr_hot_give(run, array, to))
+        return false;
+    p->v[run->view[to].made - 1].is_ours = true;
+    return true;
 }
 
 void
@@ -188,13 +192,18 @@ fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool tu
         if (run->view[i].made)
             pool->v[run->view[i].made - 1].is_seen = true;
     for (size_t k = 0; k < pool->n; k++) {
-        if (!pool->v[k].array)
+        struct fr_hot_made *m = &pool->v[k];
+        bool                is_alone;
+
+        if (!m->array || m->is_seen) {
+            m->is_free = false;
             continue;
-        pool->v[k].is_free = !pool->v[k].is_seen && Py_REFCNT(pool->v[k].array) == 1 && PyArray_CheckExact(pool->v[k].array) &&
-                             PyArray_CHKFLAGS(fr_array(pool->v[k].array), NPY_ARRAY_OWNDATA);
-        /* Until a turn the log may lead to what was made; items of lists are held by these, or were replaced, and by the log. */
-        if (!pool->v[k].is_seen && !pool->v[k].is_free && (turns || (pool->v[k].is_held && Py_REFCNT(pool->v[k].array) > 1)))
-            Py_CLEAR(pool->v[k].array);
+        }
+        is_alone = Py_REFCNT(m->array) == 1;
+        m->is_free = m->is_ours && is_alone && PyArray_CHKFLAGS(fr_array(m->array), NPY_ARRAY_OWNDATA);
+        /* Until a turn the log may lead to what was there before; items of lists are held by these, or were replaced, and by the log. */
+        if (!m->is_free && (turns || (is_alone && m->turn == run->n_turns) || (m->is_held && !is_alone)))
+            Py_CLEAR(m->array);
     }
     pool->n_taken = 0;
     pool->first = 0;

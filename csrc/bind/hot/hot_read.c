@@ -184,7 +184,8 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
         break;
 #endif
     case LOAD_NAME: fr_hot_load_global(r, name_at(r, arg)); break;
-    case STORE_NAME: fr_hot_store_name(r, name_at(r, arg)); break;
+    case STORE_NAME:
+    case STORE_GLOBAL: fr_hot_store_name(r, name_at(r, arg)); break;
     case LOAD_CONST: fr_hot_load_constant(r, PyTuple_GET_ITEM(frame_of(r)->code->co_consts, arg)); break;
     case LOAD_GLOBAL:
 #if PY_VERSION_HEX < 0x030d0000
@@ -495,6 +496,7 @@ static void
 note_variables(struct fr_hot_program *p, const struct fr_hot_source *source, const uint8_t *code, int32_t n_units)
 {
     struct fr_asm_instruction in;
+    const int                 n_locals = p->n_vars;
 
     for (int32_t unit = source->header / 2; fr_asm_next(fr_bytecode_opcodes, code, n_units, &unit, &in) && in.at <= source->last;) {
         bool loads = false, stores = false;
@@ -522,13 +524,16 @@ note_variables(struct fr_hot_program *p, const struct fr_hot_source *source, con
             p->is_used[i >> 4] = p->is_set[i >> 4] = p->is_used[i & 15] = p->is_set[i & 15] = true;
             break;
 #endif
-        case STORE_NAME: {
+        case STORE_NAME:
+        case STORE_GLOBAL: {
             PyObject *name = PyTuple_GET_ITEM(source->code->co_names, i);
 
-            for (i = 0; i < p->n_vars && p->name[i] != name; i++)
+            for (i = in.op == STORE_GLOBAL ? n_locals : 0; i < p->n_vars && p->name[i] != name; i++)
                 ;
-            if (i == p->n_vars && i < FR_HOT_VARS)
+            if (i == p->n_vars && i < FR_HOT_VARS) {
+                p->is_stored_global[i] = in.op == STORE_GLOBAL;
                 p->name[p->n_vars++] = Py_NewRef(name);
+            }
             stores = i < FR_HOT_VARS;
             break;
         }
@@ -548,6 +553,45 @@ struct code_part {
     int32_t        n_units, from, to;
     int            root;
 };
+
+/* Whether a variable has an object whose attributes may be variables. */
+static bool
+has_attributes(const struct fr_hot_program *p, const struct fr_hot_source *source, int var)
+{
+    PyObject           *o = fr_hot_object(p, source, var);
+    struct fr_hot_value v = {.kind = FR_HOT_UNBOUND};
+
+    if (o)
+        fr_hot_type(o, &v);
+    if (v.kind == FR_HOT_OPAQUE && (fr_hot_may_hold(o) || Py_TYPE(o)->tp_getattro != PyObject_GenericGetAttr))
+        v.kind = FR_HOT_UNBOUND;
+    Py_XDECREF(o);
+    return v.kind == FR_HOT_OPAQUE;
+}
+
+/* The variable that a global with an object is, whose attributes are looked for; -1: it is another one. */
+static int
+note_global(struct fr_hot_program *p, const struct fr_hot_source *source, PyObject *name)
+{
+    int i = p->n_vars;
+
+    for (int k = 0; k < p->n_vars; k++)
+        if (p->name[k] == name && !p->owner[k] && (p->is_global[k] || p->is_stored_global[k] || !(source->code->co_flags & CO_OPTIMIZED)))
+            return k;
+    if (i == FR_HOT_VARS)
+        return -1;
+    p->is_global[i] = true;
+    p->name[i] = name;
+    if (!has_attributes(p, source, i)) {
+        p->is_global[i] = false;
+        p->name[i] = NULL;
+        return -1;
+    }
+    Py_INCREF(name);
+    p->is_used[i] = true;
+    p->global_type[i] = (struct fr_hot_value){.kind = FR_HOT_OPAQUE};
+    return p->n_vars++;
+}
 
 static void note_method(struct fr_hot_program *, const struct fr_hot_source *, int of, PyObject *name, int n_locals, int depth);
 
@@ -579,12 +623,14 @@ note_attributes_of(struct fr_hot_program *p, const struct fr_hot_source *source,
 #endif
         if (in.op == COPY && in.arg == 1) /* of an attribute that is changed in place */
             continue;
-        owner = in.op == LOAD_FAST ? in.arg : -1;
+        owner = in.op == LOAD_FAST || in.op == LOAD_DEREF ? in.arg : -1;
 #ifdef LOAD_FAST_LOAD_FAST
         owner = in.op == LOAD_FAST_LOAD_FAST || in.op == STORE_FAST_LOAD_FAST ? in.arg & 15 : owner;
 #endif
         if (c->root >= 0) /* a method's: its first parameter is what the loop's variable has */
-            owner = owner == 0 ? c->root : -1;
+            owner = owner == 0 && in.op != LOAD_DEREF ? c->root : -1;
+        else if (in.op == LOAD_GLOBAL || in.op == LOAD_NAME)
+            owner = note_global(p, source, PyTuple_GET_ITEM(c->code->co_names, in.op == LOAD_GLOBAL ? in.arg >> 1 : in.arg));
         if (as_method && of >= 0 && !p->is_set[of] && depth < 3)
             note_method(p, source, of, name, n_locals, depth + 1);
         if (as_method)
@@ -603,6 +649,8 @@ note_attributes_of(struct fr_hot_program *p, const struct fr_hot_source *source,
             p->is_used[p->n_vars] = true;
             p->owner[p->n_vars++] = (uint8_t)(of + 1);
         }
+        if (of >= 0 && k < p->n_vars && in.op != STORE_ATTR && !p->is_set[k] && has_attributes(p, source, k))
+            owner = k; /* of an attribute, in turn */
     }
 }
 
@@ -610,9 +658,10 @@ note_attributes_of(struct fr_hot_program *p, const struct fr_hot_source *source,
 static void
 note_method(struct fr_hot_program *p, const struct fr_hot_source *source, int of, PyObject *name, int n_locals, int depth)
 {
-    PyObject        *f = fr_hot_method(fr_hot_local(source, p->name[of]), name), *bytes;
+    PyObject        *o = fr_hot_object(p, source, of), *f = fr_hot_method(o, name), *bytes;
     struct code_part c = {.root = of, .to = INT32_MAX};
 
+    Py_XDECREF(o); /* (the frame has it) */
     if (!f)
         return;
     c.code = (PyCodeObject *)fr_whose_written(PyFunction_GET_CODE(f));
@@ -655,7 +704,7 @@ fr_hot_new(const struct fr_hot_source *source)
     }
     if (done)
         note_variables(p, source, (const uint8_t *)PyBytes_AS_STRING(code), (int32_t)(PyBytes_GET_SIZE(code) / 2));
-    if (done && source->code->co_flags & CO_OPTIMIZED)
+    if (done)
         note_attributes(p, source, (const uint8_t *)PyBytes_AS_STRING(code), (int32_t)(PyBytes_GET_SIZE(code) / 2));
     if (done) {
         p->frame[0] = (struct fr_hot_frame){.code = (PyCodeObject *)Py_NewRef(source->code), .bytes = Py_NewRef(code), .n_vars = p->n_vars};
@@ -707,6 +756,8 @@ fr_hot_free(struct fr_hot_program *p)
         Py_XDECREF(p->guard[i].code);
         Py_XDECREF(p->guard[i].defaults);
     }
+    for (int i = 0; i < p->n_drawers; i++)
+        Py_XDECREF(p->drawer[i].object);
     for (int i = 0; i < p->n_frames; i++) {
         Py_XDECREF(p->frame[i].code);
         Py_XDECREF(p->frame[i].bytes);

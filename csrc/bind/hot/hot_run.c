@@ -147,7 +147,7 @@ TURN:
     run->n_turns++;
     memcpy(run->saved, reg, n_saved);
     memcpy(run->saved + FR_HOT_STACK_REGS, reg + FR_HOT_STACK_REGS, FR_HOT_CELLS * sizeof *reg);
-    if (FR_UNLIKELY(p->has_random))
+    if (FR_UNLIKELY(run->n_pieces))
         fr_hot_draws_keep(run);
     if (FR_UNLIKELY(p->has_views))
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
@@ -367,8 +367,8 @@ NORMAL:
         goto EXIT;
     TO.f = fr_few_draw_normal(run->random.normal);
     NEXT_INS();
-IS_DIM: /* of the first axis: else there are too many or too few values */
-    if (FR_UNLIKELY(view[in->a].dim[0] != in->i))
+IS_DIM: /* of the first axis, or (n) of a list: else there are too many or too few values */
+    if (FR_UNLIKELY((in->n ? PyList_GET_SIZE(view[in->a].array) : view[in->a].dim[0]) != in->i))
         goto EXIT;
     NEXT_INS();
 RANDINT:
@@ -493,7 +493,7 @@ DOT:
     STORE_##name:                                                                                                               \
     if (FR_UNLIKELY(!(at = element(&view[in->a], &B, in->n)) || !view[in->a].writable))                                         \
         goto EXIT;                                                                                                              \
-    if (FR_UNLIKELY(!fr_hot_log_add(&log, at, (int)sizeof(type)))) {                                                            \
+    if (!fr_hot_is_new(run, &view[in->a]) && FR_UNLIKELY(!fr_hot_log_add(&log, at, (int)sizeof(type)))) {                                                            \
         end = FR_HOT_TOO_LONG;                                                                                                  \
         goto EXIT;                                                                                                              \
     }                                                                                                                           \
@@ -523,7 +523,7 @@ DOT:
 EXIT:
     end = PyErr_Occurred() ? FR_HOT_RAISED : end;
     fr_hot_log_undo(&log);
-    if (p->has_random && run->n_turns >= 0)
+    if (run->n_pieces && run->n_turns >= 0)
         fr_hot_draws_undo(run);
     run->left = (int32_t)(in - ins);
     run->ns = fr_now_ns() - began;

@@ -43,6 +43,13 @@ bool    fr_hot_give(struct fr_hot_run *, PyObject *, int to);
 /* view[to] becomes a new array, with anything in it. */
 bool    fr_hot_make(struct fr_hot_run *, fr_dtype, int ndim, const int64_t *dims, int to);
 
+/* Whether nothing has to be put back that is written to a view, or appended to a list: there was none at the last turn. */
+static inline bool
+fr_hot_is_new(const struct fr_hot_run *run, const struct fr_hot_view *v)
+{
+    return v->made && run->pool.v[v->made - 1].turn == run->n_turns;
+}
+
 static inline void
 fr_hot_write_number(const union fr_hot_cell *cell, fr_dtype d, char *to)
 {

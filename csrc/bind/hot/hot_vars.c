@@ -161,8 +161,9 @@ fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value
 bool
 fr_hot_load_owned_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name)
 {
-    PyObject *f = fr_hot_method(fr_hot_local(r->source, r->p->name[owner->dtype]), name);
+    PyObject *o = fr_hot_object(r->p, r->source, owner->dtype), *f = fr_hot_method(o, name);
 
+    Py_XDECREF(o); /* (the frame has it) */
     for (int i = 0; i < r->p->n_vars; i++) /* (it may be assigned in the loop) */
         if (r->p->owner[i] && r->p->is_set[i] && r->p->name[i] == name)
             return false;
@@ -171,54 +172,6 @@ fr_hot_load_owned_method(struct reader *r, const struct fr_hot_value *owner, PyO
     fr_hot_push(r, (struct fr_hot_value){.kind = FR_HOT_OBJECT, .object = f, .reg = -1});
     fr_hot_push(r, *owner);
     return true;
-}
-
-/* The value of a global: borrowed; NULL: there is none. */
-PyObject *
-fr_hot_global(const struct fr_hot_source *source, PyObject *name)
-{
-    PyObject *v = PyDict_GetItemWithError(source->globals, name);
-
-    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
-        v = PyDict_GetItemWithError(source->builtins, name);
-    PyErr_Clear();
-    return v;
-}
-
-PyObject *
-fr_hot_global_of(const struct fr_hot_source *source, PyObject *module, PyObject *name)
-{
-    PyObject *v = PyDict_GetItemWithError(PyModule_GetDict(module), name);
-
-    if (!v && !PyErr_Occurred() && PyDict_Check(source->builtins))
-        v = PyDict_GetItemWithError(source->builtins, name);
-    PyErr_Clear();
-    return v;
-}
-
-PyObject *
-fr_hot_local(const struct fr_hot_source *source, PyObject *name)
-{
-    PyObject *v = PyObject_GetItem(source->locals, name);
-
-    PyErr_Clear();
-    Py_XDECREF(v); /* (the frame has it) */
-    return v;
-}
-
-PyObject *
-fr_hot_method(PyObject *o, PyObject *name)
-{
-    PyObject *found = o ? _PyType_Lookup(Py_TYPE(o), name) : NULL, *bound;
-    bool      is;
-
-    if (!found || !PyFunction_Check(found) || Py_TYPE(o)->tp_getattro != PyObject_GenericGetAttr)
-        return NULL;
-    bound = PyObject_GenericGetAttr(o, name); /* (the object's own attribute comes first) */
-    is = bound && PyMethod_Check(bound) && PyMethod_GET_FUNCTION(bound) == found;
-    PyErr_Clear();
-    Py_XDECREF(bound);
-    return is ? found : NULL;
 }
 
 static bool
@@ -241,26 +194,31 @@ is_loaded(PyObject *module, const char *name)
 bool
 fr_hot_may_hold(PyObject *o)
 {
+    struct fr_few_piece piece[FR_FEW_PIECES];
+
     if (PyModule_Check(o)) {
         const char *name = PyModule_GetName(o);
 
         PyErr_Clear();
         return name && is_loaded(o, name);
     }
-    if (PyMethod_Check(o))
-        return !is_of_heap(Py_TYPE(PyMethod_GET_SELF(o))); /* numpy.random's */
+    if (PyMethod_Check(o)) /* numpy.random's, or random's */
+        return !is_of_heap(Py_TYPE(PyMethod_GET_SELF(o))) || fr_few_state_of(PyMethod_GET_SELF(o), piece) == 1;
     if (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) && !PyModule_Check(PyCFunction_GET_SELF(o)))
-        return false;
+        return fr_few_state_of(PyCFunction_GET_SELF(o), piece) == 1;
     return PyCallable_Check(o) && !is_of_heap(Py_TYPE(o)) && !(PyType_Check(o) && is_of_heap((PyTypeObject *)o));
 }
 
-/* The variable that a global is which code outside of functions assigns in the loop, also where a function reads it that is
+/* The variable that a global is which is assigned in the loop, also where a function reads it that is
  * called there; -1: it is none. */
 static int
 assigned_global(const struct reader *r, PyObject *name)
 {
-    for (int i = 0; i < r->p->n_vars && !(r->source->code->co_flags & CO_OPTIMIZED); i++)
-        if (!r->p->is_global[i] && !r->p->is_inner[i] && r->p->name[i] == name)
+    const struct fr_hot_program *p = r->p;
+    bool                         in_module = !(r->source->code->co_flags & CO_OPTIMIZED);
+
+    for (int i = 0; i < p->n_vars; i++)
+        if (p->name[i] == name && !p->is_global[i] && !p->is_inner[i] && !p->owner[i] && (in_module || p->is_stored_global[i]))
             return i;
     return -1;
 }

@@ -40,6 +40,14 @@ struct fr_few_generator {
 /* Takes its lock, until fr_few_generator_end(); false: it is of another kind than NumPy's first, or an exception is set. */
 bool      fr_few_generator_begin(struct fr_few_generator *);
 bool      fr_few_generator_end(void);
+/* What else draws: numpy.random.Generator of PCG64, and Python's random.Random. Where its state is, in how many pieces; 0: it is of
+ * another kind. */
+enum { FR_FEW_PIECES = 2 };
+struct fr_few_piece {
+    void  *at;
+    size_t n;
+};
+int       fr_few_state_of(PyObject *drawer, struct fr_few_piece piece[FR_FEW_PIECES]);
 /* A number below n. */
 int64_t   fr_few_below(const bitgen_t *, int64_t n);
 

@@ -177,6 +177,99 @@ fr_few_generator_end(void)
     return end();
 }
 
+/* ---- the state of others */
+
+static void
+keep(const struct fr_few_piece *piece, int n, char *kept, bool back)
+{
+    for (int k = 0; k < n; kept += piece[k++].n)
+        if (back)
+            memcpy(piece[k].at, kept, piece[k].n);
+        else
+            memcpy(kept, piece[k].at, piece[k].n);
+}
+
+/* Of a Generator: the struct that its capsule leads to (where the numbers are, and a half of one that was kept), and these. */
+static int
+pieces_of_generator(PyObject *drawer, struct fr_few_piece piece[FR_FEW_PIECES])
+{
+    PyObject *bits = PyObject_GetAttrString(drawer, "bit_generator"), *capsule = NULL;
+    bitgen_t *draw = NULL;
+    int       n = 0;
+
+    if (bits && strcmp(Py_TYPE(bits)->tp_name, "numpy.random._pcg64.PCG64") == 0 && (capsule = PyObject_GetAttrString(bits, "capsule")))
+        draw = PyCapsule_GetPointer(capsule, "BitGenerator");
+    if (draw) {
+        char *numbers = *(char **)draw->state;
+
+        piece[0] = (struct fr_few_piece){draw->state, 2 * sizeof(void *)};
+        piece[1] = (struct fr_few_piece){numbers, 32};
+        n = numbers > (char *)bits && numbers + 32 <= (char *)bits + Py_TYPE(bits)->tp_basicsize ? 2 : 0; /* (the drawer holds them) */
+    }
+    PyErr_Clear();
+    Py_XDECREF(bits);
+    Py_XDECREF(capsule);
+    return n;
+}
+
+static int
+pieces_of_python(PyObject *drawer, struct fr_few_piece piece[FR_FEW_PIECES])
+{
+    PyTypeObject *base = Py_TYPE(drawer)->tp_base;
+
+    piece[0] = (struct fr_few_piece){(char *)drawer + sizeof(PyObject), (size_t)base->tp_basicsize - sizeof(PyObject)};
+    return piece[0].n <= FR_FEW_GENERATOR_BYTES;
+}
+
+/* Whether a drawer that is made with `make` draws the same again after its state was put back. */
+static bool
+comes_back(PyObject *make, const char *const *methods, int (*pieces)(PyObject *, struct fr_few_piece *))
+{
+    PyObject           *drawer = make ? PyObject_CallFunction(make, "i", 5) : NULL;
+    struct fr_few_piece piece[FR_FEW_PIECES];
+    char                kept[FR_FEW_PIECES * FR_FEW_GENERATOR_BYTES];
+    double              was[4];
+    int                 n = drawer ? pieces(drawer, piece) : 0;
+    bool                same = n > 0;
+
+    for (int twice = 0; same && twice < 2; twice++) {
+        keep(piece, n, kept, twice);
+        for (int k = 0; k < 4; k++) {
+            double v = double_of(PyObject_CallMethod(drawer, methods[k % 2], k % 2 ? "i" : NULL, 7));
+
+            same = same && (twice ? v == was[k] : !isnan(v));
+            was[k] = v;
+        }
+    }
+    PyErr_Clear();
+    Py_XDECREF(drawer);
+    return same;
+}
+
+int
+fr_few_state_of(PyObject *drawer, struct fr_few_piece piece[FR_FEW_PIECES])
+{
+    static const char *const methods[2][2] = {{"random", "integers"}, {"random", "getrandbits"}};
+    static PyObject         *types[2];
+    static bool              is_looked_for, works[2];
+
+    if (!is_looked_for) {
+        PyObject *module = PyImport_ImportModule("random"), *make = fr_numpy_attr("random.default_rng");
+
+        is_looked_for = true;
+        types[0] = fr_numpy_attr("random.Generator");
+        types[1] = module ? PyObject_GetAttrString(module, "Random") : NULL;
+        PyErr_Clear();
+        works[0] = types[0] && comes_back(make, methods[0], pieces_of_generator);
+        works[1] = types[1] && comes_back(types[1], methods[1], pieces_of_python);
+        Py_XDECREF(module);
+        Py_XDECREF(make);
+    }
+    if (works[0] && Py_IS_TYPE(drawer, (PyTypeObject *)types[0]))
+        return pieces_of_generator(drawer, piece);
+    return works[1] && Py_IS_TYPE(drawer, (PyTypeObject *)types[1]) ? pieces_of_python(drawer, piece) : 0;
+}
+
 /* A number below n: the bits that n - 1 has, until they are one. */
 int64_t
 fr_few_below(const bitgen_t *g, int64_t n)
