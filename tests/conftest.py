@@ -11,6 +11,8 @@ os.environ.setdefault("FRIT_CACHE_DIR", _cache)
 # Plans are what most tests are about, and are made at once for them; `python -m tests.check` runs the core tests once
 # more as graphs run otherwise, node by node until they have one, and test_eager.py is about that.
 os.environ.setdefault("FRIT_EAGER_ELEMS", "0")
+# Tests wait for compilers, which else give way to everybody, two processes of tests among them.
+os.environ.setdefault("FRIT_TUNE", "helper_nice=0")
 atexit.register(shutil.rmtree, _cache, ignore_errors=True)
 
 import pytest  # noqa: E402

@@ -166,7 +166,7 @@ def test_compiling_gives_way_to_everybody_else(compiler, processors):
         assert threads == {(os.SCHED_BATCH, max(own[1], 10)), (os.SCHED_BATCH, own[1])}, threads
         assert set(helpers()) == {(os.SCHED_BATCH, niceness)}, set(helpers())
         assert state(0) == own
-    """, FRIT_CACHE=0, FRIT_NUM_THREADS=1)
+    """, FRIT_CACHE=0, FRIT_NUM_THREADS=1, FRIT_TUNE="")
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="where the times a thread has slept are counted")

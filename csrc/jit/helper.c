@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/processors.h"
+#include "base/tune.h"
 
 enum { SEND_PATIENCE_MS = 10000 };
 
@@ -134,10 +135,10 @@ fr_helper_sweep(const struct fr_helper_setup *setup)
 /* Who does not wait for kernels is interpreting them, on the same processors. With a single one, niceness is also the
  * share of it that the helper gets beside a loop that never waits: a tenth; with 19 it would take seconds to come through
  * with what takes 50 ms. */
-static char *
+static int
 niceness_of_helpers(void)
 {
-    return fr_env_waits_for_code() ? "0" : fr_processors() == 1 ? "10" : "19";
+    return fr_env_waits_for_code() ? 0 : fr_processors() == 1 ? 10 : (int)fr_tune.helper_nice;
 }
 
 /* All signals at their defaults and unblocked, its own process group (Ctrl-C is not for helpers,
@@ -149,11 +150,12 @@ spawn(struct fr_helper *h, const struct fr_helper_setup *setup, int socket, char
     posix_spawnattr_t          attr;
     sigset_t                   none, all;
     char                       parent[24];
-    char                      *niceness = niceness_of_helpers();
+    char                       niceness[4];
     char                      *argv[] = {"frit-cc", parent, niceness, NULL};
     char                      *env[FR_LEN(setup->env) + 2];
     int                        n = 0, rc;
 
+    snprintf(niceness, sizeof niceness, "%d", niceness_of_helpers());
     for (; setup->env[n]; n++)
         env[n] = setup->env[n];
     env[n++] = tmpdir;
