@@ -264,6 +264,50 @@ def test_globals_that_are_assigned_are_seen_by_others():
     assert n > 0 and space["count"] == 100 and given == sum(i + 2 * (i + 1) for i in range(50))
 
 
+CONTAINERS = [
+    "u = d['w'] * i", "d['x'] = v + i", "d[i] = i * 2.0; s += d[i]", "d['c'] = d.get('c', 0) + 1", "u = D['a'] + T[i % 3]", "u = i in S", "u = looked_up(s)",
+    "x, y = t; s += x * y", "u = len(d)", "u = 'w' in d", "d['w'] += 1.0", "d['w'][0] = i", "u = fs.pop(); fs.append(u + 1)", "order.insert(0, i); u = order.pop()",
+    "del order[i % 3]; order.append(i)", "order.sort(); order.reverse(); order.append(5)", "fs.extend([1.0, i]); u = len(fs)", "order[1:3] = [i]; order.append(2)",
+    "order.remove(order[1]); order.append(i)", "d['n'] = i; del order[0]; order.append(d['n'])"]
+
+
+@pytest.mark.parametrize("statement", CONTAINERS)
+def test_dictionaries_and_lists_that_change(statement):
+    """Also where a turn is put back: the last of all, and one that Python makes in between."""
+    found = []
+    for ours in (False, True):
+        space = {"np": np, "D": {"a": 1.5, 3: 2.0}, "T": (1.0, 2.0, 3.5), "S": {1, 5}}
+        exec("def looked_up(x):\n    return D['a'] * x + T[1]\n"
+             f"def f(v, fs, d, log):\n    u = None; s = 2.0; t = (1, 2.5); order = list(range(9))\n    for i in range(40):\n        {statement}\n"
+             "        if i % 13 == 12: log.append({})\n    return u, s, order\n", space)
+        given = np.arange(4.0), [1.0, -1.0, 3.5], {"w": np.ones(3)}, []
+        result, n = runs(space["f"], *given) if ours else (space["f"](*given), 0)
+        found.append(repr((result, given)))
+    assert found[0] == found[1] and n > 0
+
+
+def test_dictionaries_of_others_are_asked_by_python():
+    class Counted(dict):
+        def __missing__(self, key):
+            return 7
+
+    class Hashed:
+        def __getitem__(self, i):
+            seen.append(i)
+            return float(i)
+
+    def f(d, n):
+        s = 0.0
+        for i in range(n):
+            s += d[i]
+        return s
+    seen = []
+    assert runs(f, Counted({0: 1.0}), 30) == (1.0 + 29 * 7, 0)
+    assert runs(f, Hashed(), 30) == (sum(range(30)), 0) and seen == list(range(30))
+    with pytest.raises(KeyError, match="20"):
+        runs(f, {i: float(i) for i in range(20)}, 30)
+
+
 def test_lists_within_a_turn_are_let_go():
     """A list for each element of a large table, all in one turn of the outer loop."""
     def f(n):

@@ -27,7 +27,7 @@ def values(seed):
         M=rng.integers(-5, 6, (size, size)), G=rng.normal(size=(size, size)).astype(np.float32), u=rng.normal(size=size),
         z=rng.normal(size=3), log=[1.5], fs=rng.normal(size=size).tolist(), cs=rng.integers(-3, 9, size).tolist(),
         ls=rng.normal(size=(size, size)).tolist(), rs=list(rng.normal(size=(size, size))),
-        rng=np.random.default_rng(seed), pr=random.Random(seed))
+        rng=np.random.default_rng(seed), pr=random.Random(seed), d={"a": 1.5, "w": rng.normal(size=size)}, tp=(float(rng.normal()), 2))
 
 
 class Drawer:
@@ -155,6 +155,10 @@ class Drawer:
             "x = np.random.exponential(2.0)", "u = np.random.choice(v, n)", "x = random.random()", "c = random.randint(1, 6)", "y = random.uniform(-1.0, x)",
             "x = rng.standard_normal() + pr.uniform(0, 1)", "total += x", "total = total * 0.5 + c", "count = (count + 1) % 7", "x = total", "more = [1, x]; t, x = more",
             "more = rng.permutation(n); c = int(more[0])", "x = random.choice(fs)", "c = random.choice([1, 2, c])", "x, y = [y, 1.0]", "more = [u, 2]; row, t = more[0], more",
+            "d['x'] = x", "x = d['a']", "d['w'] = u", "u = d['w'][:n] * 1", "d['c'] = d.get('c', 0) + 1", "c = len(d)", "d[j % n] = x; x = d[j % n]",
+            "fs.pop(); fs.append(x)", "fs.insert(0, x); y = fs.pop()", "del cs[j % n]; cs.append(c)", "cs.sort()", "cs.reverse()", "fs.extend([x, y]); del fs[-2:]",
+            "fs[1:3] = [y, x]", "t = 'a' in d", "x, c = tp", "x = tp[0]", "cs.remove(cs[0]); cs.append(4)", "more = d['w']; more[0] = y", "u = rs.pop(0); rs.append(u)",
+            "d['a'] += 1.0", "d['w'][i % n] = x", "d['w'] *= 0.5", "more = d; more['a'] = y", "c = tp[1] + c", "k = cs.pop(); cs.append(3)", "fs.clear(); fs.extend(v.tolist())",
             "x = np.polyval([1.0, 2.0], x) * 0.1", "v[i % n] = w[q][j % n]", "u = np.ones((n,)) * x", "u = np.array(v, dtype=float, copy=True)"))
 
     def truth(self, depth):

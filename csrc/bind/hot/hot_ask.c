@@ -31,6 +31,7 @@ static const char *const of_arrays[] = {
     "std", "sum", "swapaxes", "take", "tolist", "trace", "transpose", "var",
 };
 static const char *const of_lists[] = {"copy", "count", "index"};
+static const char *const that_change_lists[] = {"clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
 
 /* Functions of numpy.random's, and methods of its Generator: each draws, and keeps nothing of it but in the generator. */
 static const char *const of_random[] = {
@@ -96,13 +97,18 @@ is_builtin(const struct reader *r, PyObject *f)
 }
 
 static bool
-is_method(PyObject *f)
+is_method_of(PyObject *f, PyTypeObject *type, const char *const *names, size_t n)
 {
-    PyTypeObject *of = Py_IS_TYPE(f, &PyMethodDescr_Type) ? PyDescr_TYPE(f) : NULL;
-    const char   *name = of ? PyUnicode_AsUTF8(PyDescr_NAME(f)) : NULL;
+    const char *name = Py_IS_TYPE(f, &PyMethodDescr_Type) && PyDescr_TYPE(f) == type ? PyUnicode_AsUTF8(PyDescr_NAME(f)) : NULL;
 
     PyErr_Clear();
-    return (of == &PyArray_Type && is_among(name, of_arrays, FR_LEN(of_arrays))) || (of == &PyList_Type && is_among(name, of_lists, FR_LEN(of_lists)));
+    return is_among(name, names, n);
+}
+
+static bool
+is_method(PyObject *f)
+{
+    return is_method_of(f, &PyArray_Type, of_arrays, FR_LEN(of_arrays)) || is_method_of(f, &PyList_Type, of_lists, FR_LEN(of_lists));
 }
 
 bool
@@ -121,9 +127,22 @@ fr_hot_may_ask(const struct reader *r, PyObject *f, PyObject *names)
 
 /* ---- arguments, and the result */
 
+/* Whether an object is one of Python's own, of whose operators nobody's code is part: it has to be of that type in each run. */
+static bool
+is_container(const struct reader *r, const struct fr_hot_value *v, struct fr_hot_value *to)
+{
+    PyObject     *o = fr_hot_object(r->p, r->source, v->dtype);
+    PyTypeObject *type = o ? Py_TYPE(o) : NULL;
+
+    Py_XDECREF(o);
+    to->object = (PyObject *)type;
+    return type == &PyDict_Type || type == &PyTuple_Type || type == &PyUnicode_Type || type == &PySet_Type || type == &PyFrozenSet_Type ||
+           type == &PyRange_Type;
+}
+
 /* Puts a value among the arguments, with what is in it; false: it is nothing that can be one. */
 static bool
-add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_value *v, struct fr_hot_value *to, int *n_items)
+add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_value *v, struct fr_hot_value *to, int *n_items, bool is_draw)
 {
     int first = *n_items;
 
@@ -135,8 +154,8 @@ add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_va
     case FR_HOT_LIST:
     case FR_HOT_NONE:
     case FR_HOT_RANGE:
-    case FR_HOT_SHAPE:
-    case FR_HOT_OWNER: return true;
+    case FR_HOT_SHAPE: return true;
+    case FR_HOT_OWNER: return is_draw || is_container(r, v, to);
     case FR_HOT_OBJECT: return !PyFunction_Check(v->object) && !PyMethod_Check(v->object) && !PyCode_Check(v->object); /* (it would be called) */
     case FR_HOT_TUPLE:
     case FR_HOT_DISPLAY:
@@ -146,7 +165,7 @@ add_value(const struct reader *r, struct fr_hot_ask *ask, const struct fr_hot_va
         to->items = (int16_t)first;
         *n_items += v->ndim;
         for (int k = 0; k < v->ndim; k++)
-            if (!add_value(r, ask, &r->item[v->items + k], &ask->item[first + k], n_items))
+            if (!add_value(r, ask, &r->item[v->items + k], &ask->item[first + k], n_items, false))
                 return false;
         return true;
     default: return false;
@@ -188,7 +207,7 @@ push_result(struct reader *r, const struct fr_hot_value *type, int to)
     fr_hot_push(r, v);
 }
 
-enum effect { NONE, CHANGES = 1, DRAWS = 2 }; /* its first array; DRAWS: from numpy.random's generator */
+enum effect { NONE, CHANGES = 1, DRAWS = 2, METHOD = 4 }; /* the first argument; from numpy.random's generator; of what draws */
 
 static void
 ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, int effect)
@@ -206,7 +225,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
     r->p->asks = a;
     a->guess = guess_of(r);
     for (int k = 0; k < n; k++)
-        if (a->guess < 0 || !add_value(r, a, &arg[k], &a->arg[k], &n_items)) {
+        if (a->guess < 0 || !add_value(r, a, &arg[k], &a->arg[k], &n_items, effect & METHOD && k == 0)) {
             fr_hot_leave(r);
             return;
         }
@@ -221,6 +240,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
         }
     fr_hot_emit(r, FR_HOT_ASK, to, 0, 0)->ask = a;
     r->p->makes = true;
+    r->p->appends |= a->changes && a->arg[0].kind != FR_HOT_ARRAY;
     if (r->p->guess[a->guess].to.kind == FR_HOT_UNBOUND)
         fr_hot_leave(r);
     else
@@ -312,6 +332,10 @@ fr_hot_load_drawer_method(struct reader *r, const struct fr_hot_value *owner, Py
                              add_drawer(r, NULL, owner->dtype);
 
     PyErr_Clear();
+    if (o && PyDict_CheckExact(o) && s && strcmp(s, "get") == 0) {
+        method = _PyType_Lookup(&PyDict_Type, name);
+        is = method != NULL;
+    }
     Py_XDECREF(o);
     if (!is)
         return false;
@@ -326,7 +350,7 @@ fr_hot_ask_drawer(struct reader *r, PyObject *method, const struct fr_hot_value 
     const char *name = name_of(method);
 
     if (name && strcmp(name, "shuffle") != 0) /* (what is shuffled is not the first argument here) */
-        ask(r, method, arg, n, names, NONE);
+        ask(r, method, arg, n, names, fr_hot_draws(r, &arg[0]) ? METHOD : NONE);
     else
         fr_hot_leave(r);
 }
@@ -352,14 +376,19 @@ void
 fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names)
 {
     PyObject *as = NULL;
+    int       effect = NONE;
 
     if (!r->ended && ask_module(r, function, arg, n, names))
         return;
     if (!r->ended && fr_hot_may_ask(r, function, names))
         as = in_plain_calls(function);
+    if (!as && !r->ended && !names && is_method_of(function, &PyList_Type, that_change_lists, FR_LEN(that_change_lists))) {
+        as = Py_NewRef(function);
+        effect = CHANGES;
+    }
     PyErr_Clear();
     if (as)
-        ask(r, as, arg, n, names, NONE);
+        ask(r, as, arg, n, names, effect);
     else
         fr_hot_leave(r);
     Py_XDECREF(as);
@@ -370,16 +399,17 @@ fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_valu
 {
     static PyObject *module;
     PyObject        *f;
+    bool             is_statement = strcmp(name, "setitem") == 0 || strcmp(name, "delitem") == 0;
 
     if (!module)
         module = PyImport_ImportModule("operator");
     f = module ? PyObject_GetAttrString(module, name) : NULL;
     PyErr_Clear();
     if (f)
-        ask(r, f, arg, n, NULL, strcmp(name, "setitem") == 0 ? CHANGES : NONE);
+        ask(r, f, arg, n, NULL, is_statement ? CHANGES : NONE);
     else
         fr_hot_leave(r);
     Py_XDECREF(f);
-    if (!r->ended && strcmp(name, "setitem") == 0)
+    if (!r->ended && is_statement)
         fr_hot_pop(r);
 }

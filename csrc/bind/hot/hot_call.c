@@ -532,7 +532,7 @@ fr_hot_call(struct reader *r, int n, int32_t next)
     if (!r->ended && null.kind == FR_HOT_OBJECT && f.kind == FR_HOT_OWNER && n < FR_HOT_MOST_ARGS) {
         memmove(arg + 1, arg, (size_t)n * sizeof *arg);
         arg[0] = f;
-        if (!fr_hot_draws(r, &f))
+        if (PyFunction_Check(null.object) && !fr_hot_draws(r, &f))
             fr_hot_enter(r, null.object, arg, n + 1, names, next);
         else
             fr_hot_ask_drawer(r, null.object, arg, n + 1, names);

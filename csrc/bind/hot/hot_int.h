@@ -163,6 +163,7 @@ void fr_hot_negate(struct reader *r);
 void fr_hot_invert(struct reader *r);
 void fr_hot_load_item(struct reader *r);
 void fr_hot_store_item(struct reader *r);
+void fr_hot_delete_item(struct reader *r);
 /* Pushes an iterator over arrays. */
 void fr_hot_walk(struct reader *r, const struct fr_hot_value *array, int n);
 void fr_hot_contains(struct reader *r, bool not);
@@ -221,7 +222,7 @@ void fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_
 bool fr_hot_may_ask(const struct reader *r, PyObject *f, PyObject *names);
 /* Where nothing else is known: pushes what a function of these arguments gives, or leaves. */
 void fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names);
-/* A method of a generator of random numbers that a variable has, and that one, for the stack; false: there is none. What it gives,
+/* A method of a generator of random numbers, or a dictionary, that a variable has, and that one, for the stack; false: there is none. What it gives,
  * of itself and arguments. */
 bool fr_hot_load_drawer_method(struct reader *r, const struct fr_hot_value *owner, PyObject *name);
 bool fr_hot_draws(const struct reader *r, const struct fr_hot_value *owner);

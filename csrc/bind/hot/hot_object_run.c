@@ -158,7 +158,11 @@ argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struc
 
     switch (v->kind) {
     case FR_HOT_OBJECT: return Py_NewRef(v->object);
-    case FR_HOT_OWNER: return Py_NewRef(run->view[v->dtype].array);
+    case FR_HOT_OWNER: {
+        PyObject *o = run->view[v->dtype].array;
+
+        return !v->object || Py_IS_TYPE(o, (PyTypeObject *)v->object) ? Py_NewRef(o) : NULL;
+    }
     case FR_HOT_TUPLE:
     case FR_HOT_DISPLAY:
     case FR_HOT_SLICE: return boxed_items(run, ask, v);
@@ -208,7 +212,7 @@ boxed_items(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const st
     return slice;
 }
 
-/* What a result is: a number, an array that nobody else has, None, a list of such, or a tuple of few. */
+/* What a result is: a number, an array, None, a list of such, or a tuple of few. */
 static void
 type_of_result(PyObject *o, struct fr_hot_value *v)
 {
@@ -217,8 +221,6 @@ type_of_result(PyObject *o, struct fr_hot_value *v)
 
     if (n == 0 || n > FR_HOT_PARTS) {
         fr_hot_type(o, v);
-        if ((v->kind == FR_HOT_ARRAY || v->kind == FR_HOT_LIST) && Py_REFCNT(o) > 1)
-            v->kind = FR_HOT_OPAQUE;
         return;
     }
     *v = (struct fr_hot_value){.kind = FR_HOT_TUPLE, .ndim = (uint8_t)n, .n_parts = (uint8_t)n};
@@ -227,7 +229,7 @@ type_of_result(PyObject *o, struct fr_hot_value *v)
         v->part[k].kind = part.kind;
         v->part[k].dtype = part.dtype;
         v->part[k].ndim = part.ndim;
-        if (part.kind != FR_HOT_PYTHON && part.kind != FR_HOT_NUMPY && (part.kind != FR_HOT_ARRAY || Py_REFCNT(PyTuple_GET_ITEM(o, k)) > 1))
+        if (part.kind != FR_HOT_PYTHON && part.kind != FR_HOT_NUMPY && part.kind != FR_HOT_ARRAY)
             v->kind = FR_HOT_OPAQUE;
     }
 }
@@ -239,7 +241,7 @@ put_result(struct fr_hot_run *run, PyObject *o, const struct fr_hot_value *type,
     bool ok = true;
 
     if (type->kind == FR_HOT_ARRAY || type->kind == FR_HOT_LIST)
-        return fr_hot_give(run, o, to);
+        return fr_hot_give_shared(run, o, to);
     if (type->kind == FR_HOT_TUPLE) {
         for (int k = 0; k < type->n_parts && ok; k++) {
             const struct fr_hot_value part = {.kind = type->part[k].kind, .dtype = type->part[k].dtype, .ndim = type->part[k].ndim};
@@ -297,6 +299,28 @@ answer(struct fr_hot_run *run, const struct fr_hot_ask *ask)
     return v;
 }
 
+enum { MOST_REORDERED = 4096 }; /* items of a list that is copied before it is changed */
+
+/* Remembers what the first argument was, which is about to change; false: that is too much. */
+static bool
+log_change(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask)
+{
+    const struct fr_hot_value *of = &ask->arg[0];
+    struct fr_hot_view        *v = &run->view[of->kind == FR_HOT_OWNER ? of->dtype : of->reg];
+    PyObject                  *key, *old;
+
+    if (of->kind == FR_HOT_ARRAY)
+        return v->writable && (fr_hot_is_new(run, v) || fr_hot_log_view(log, v, of->ndim, fr_dtype_size((fr_dtype)of->dtype)));
+    if (of->kind == FR_HOT_LIST)
+        return PyList_GET_SIZE(v->array) <= MOST_REORDERED &&
+               (fr_hot_is_new(run, v) || fr_hot_log_note(log, FR_HOT_REORDERED, v->array, 0, PyList_GetSlice(v->array, 0, PyList_GET_SIZE(v->array))));
+    if (!PyDict_CheckExact(v->array) || !(key = argument(run, ask, &ask->arg[1])))
+        return false;
+    old = PyDict_GetItemWithError(v->array, key);
+    key = PyErr_Occurred() ? NULL : old ? Py_BuildValue("(NO)", key, old) : Py_BuildValue("(N)", key);
+    return fr_hot_log_note(log, FR_HOT_KEYED, v->array, 0, key);
+}
+
 bool
 fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask, int to)
 {
@@ -306,8 +330,7 @@ fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_l
 
     if (fr_fpe_raw() != 0)
         return false;
-    if (ask->changes && !(run->view[ask->arg[0].reg].writable &&
-                          (fr_hot_is_new(run, &run->view[ask->arg[0].reg]) || fr_hot_log_view(log, &run->view[ask->arg[0].reg], ask->arg[0].ndim, fr_dtype_size((fr_dtype)ask->arg[0].dtype)))))
+    if (ask->changes && !log_change(run, log, ask))
         return false;
     if (!(v = answer(run, ask)))
         return false;
@@ -352,10 +375,8 @@ bool
 fr_hot_run_append(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ins *in)
 {
     PyObject *list = run->view[in->to].array, *o = item_of(run, in, in->a);
-    bool      is_new = fr_hot_is_new(run, &run->view[in->to]), ok = o && (is_new || fr_hot_log_add(log, (char *)list, FR_HOT_LISTED));
+    bool      is_new = fr_hot_is_new(run, &run->view[in->to]), ok = o && (is_new || fr_hot_log_note(log, FR_HOT_APPENDED, list, 0, o));
 
-    if (ok && !is_new)
-        log->v[log->n - 1].bits = (uint64_t)(uintptr_t)o;
     if (ok && PyList_Append(list, o) < 0) {
         log->n -= !is_new;
         ok = false;
@@ -413,11 +434,11 @@ fr_hot_run_list_store(struct fr_hot_run *run, struct fr_hot_log *log, const stru
         PyErr_Clear();
         return false;
     }
-    if (!fr_hot_log_add(log, (char *)list, FR_HOT_REPLACED - (int32_t)i)) {
+    if (!fr_hot_log_note(log, FR_HOT_REPLACED, list, i, Py_NewRef(old))) {
         Py_DECREF(o);
         return false;
     }
-    log->v[log->n - 1].bits = (uint64_t)(uintptr_t)old; /* its reference goes there */
+    Py_DECREF(old); /* (the log has it) */
     if (run->view[in->a].made)
         run->pool.v[run->view[in->a].made - 1].turn = -1;
     PyList_SET_ITEM(list, i, o);

@@ -497,8 +497,21 @@ fr_hot_store_item(struct reader *r)
     arg[1] = fr_hot_pop(r);
     arg[0] = fr_hot_pop(r);
     arg[2] = fr_hot_pop(r);
-    if (arg[0].kind == FR_HOT_ARRAY)
+    if (arg[0].kind == FR_HOT_ARRAY || arg[0].kind == FR_HOT_LIST || arg[0].kind == FR_HOT_OWNER)
         fr_hot_ask_operator(r, "setitem", arg, 3);
+    else
+        fr_hot_leave(r);
+}
+
+void
+fr_hot_delete_item(struct reader *r)
+{
+    struct fr_hot_value arg[2];
+
+    arg[1] = fr_hot_pop(r);
+    arg[0] = fr_hot_pop(r);
+    if (arg[0].kind == FR_HOT_LIST)
+        fr_hot_ask_operator(r, "delitem", arg, 2);
     else
         fr_hot_leave(r);
 }
@@ -615,6 +628,10 @@ fr_hot_unpack(struct reader *r, int n)
 {
     struct fr_hot_value v = fr_hot_pop(r);
 
+    if (!r->ended && v.kind == FR_HOT_OWNER) {
+        fr_hot_ask(r, (PyObject *)&PyTuple_Type, &v, 1, NULL);
+        v = fr_hot_pop(r);
+    }
     if (!r->ended && v.kind == FR_HOT_ARRAY && n <= MOST_UNPACKED) {
         fr_hot_emit(r, FR_HOT_IS_DIM, 0, v.reg, 0)->i = n;
         for (int k = n; k-- > 0;) {

@@ -29,34 +29,76 @@ fr_hot_log_add(struct fr_hot_log *log, char *at, int32_t size)
     return true;
 }
 
+bool
+fr_hot_log_note(struct fr_hot_log *log, enum fr_hot_stored what, PyObject *of, Py_ssize_t place, PyObject *object)
+{
+    if (!object || place > INT32_MAX || !fr_hot_log_add(log, (char *)of, 0)) {
+        if (what != FR_HOT_APPENDED)
+            Py_XDECREF(object);
+        return false;
+    }
+    log->v[log->n - 1].what = (uint8_t)what;
+    log->v[log->n - 1].size = (int32_t)place;
+    log->v[log->n - 1].bits = (uint64_t)(uintptr_t)object;
+    return true;
+}
+
+/* Takes the last that is that object out of a list: threads may have appended others. */
+static int
+take_out(PyObject *list, PyObject *o)
+{
+    Py_ssize_t k = PyList_GET_SIZE(list);
+
+    while (k-- > 0 && PyList_GET_ITEM(list, k) != o)
+        ;
+    return k < 0 ? 0 : PyList_SetSlice(list, k, k + 1, NULL); /* (what is taken out is no user's object: nothing is called) */
+}
+
+static int
+put_key_back(PyObject *dict, PyObject *kept)
+{
+    PyObject *key = PyTuple_GET_ITEM(kept, 0);
+
+    return PyTuple_GET_SIZE(kept) == 2 ? PyDict_SetItem(dict, key, PyTuple_GET_ITEM(kept, 1)) : PyDict_DelItem(dict, key);
+}
+
 void
 fr_hot_log_undo(const struct fr_hot_log *log)
 {
+    PyObject *type, *value, *trace;
+    int       st = 0;
+
+    PyErr_Fetch(&type, &value, &trace);
     for (size_t i = log->n; i-- > 0;) {
         const struct fr_hot_old *o = &log->v[i];
+        PyObject                *of = (PyObject *)o->at, *object = (PyObject *)(uintptr_t)o->bits;
 
-        if (o->size <= FR_HOT_REPLACED) {
-            if (PyList_SetItem((PyObject *)o->at, FR_HOT_REPLACED - o->size, (PyObject *)(uintptr_t)o->bits) < 0)
-                PyErr_Clear(); /* (others made it shorter) */
-        } else if (o->size == FR_HOT_LISTED) {
-            PyObject  *list = (PyObject *)o->at;
-            Py_ssize_t k = PyList_GET_SIZE(list);
-
-            while (k-- > 0 && PyList_GET_ITEM(list, k) != (PyObject *)(uintptr_t)o->bits) /* (threads may have appended, too) */
-                ;
-            if (k >= 0 && PyList_SetSlice(list, k, k + 1, NULL) < 0)
-                PyErr_Clear(); /* (what is taken out is no user's object: nothing is called) */
-        } else {
+        switch ((enum fr_hot_stored)o->what) {
+        case FR_HOT_BYTES:
             memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);
+            break;
+        case FR_HOT_APPENDED: st |= take_out(of, object); break;
+        case FR_HOT_REPLACED: st |= PyList_SetItem(of, o->size, object); break; /* (else others made it shorter) */
+        case FR_HOT_REORDERED:
+            st |= PyList_SetSlice(of, 0, PyList_GET_SIZE(of), object);
+            Py_DECREF(object);
+            break;
+        case FR_HOT_KEYED:
+            st |= put_key_back(of, object);
+            Py_DECREF(object);
+            break;
         }
     }
+    if (st < 0)
+        PyErr_Clear();
+    PyErr_Restore(type, value, trace);
 }
 
 void
 fr_hot_log_forget(const struct fr_hot_log *log)
 {
     for (size_t i = 0; i < log->n; i++)
-        if (log->v[i].size <= FR_HOT_REPLACED)
+        if (log->v[i].what >= FR_HOT_REPLACED)
             Py_DECREF((PyObject *)(uintptr_t)log->v[i].bits);
 }
 
@@ -129,6 +171,18 @@ bool
 fr_hot_give(struct fr_hot_run *run, PyObject *o, int to)
 {
     int32_t made = fr_hot_take(run, o, false);
+
+    if (!made)
+        return false;
+    fr_hot_read_any(o, &run->view[to]);
+    run->view[to].made = made;
+    return true;
+}
+
+bool
+fr_hot_give_shared(struct fr_hot_run *run, PyObject *o, int to)
+{
+    int32_t made = fr_hot_take(run, o, Py_REFCNT(o) > 1);
 
     if (!made)
         return false;

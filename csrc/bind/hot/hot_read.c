@@ -258,6 +258,7 @@ step(struct reader *r, const struct fr_asm_instruction *in, int32_t next)
     case BINARY_SUBSCR: fr_hot_load_item(r); break;
 #endif
     case STORE_SUBSCR: fr_hot_store_item(r); break;
+    case DELETE_SUBSCR: fr_hot_delete_item(r); break;
     case BUILD_TUPLE: fr_hot_build(r, FR_HOT_TUPLE, arg); break;
     case BUILD_LIST: fr_hot_build(r, FR_HOT_DISPLAY, arg); break;
     case LIST_EXTEND:

@@ -9,12 +9,20 @@
 
 /* ---- what was stored since the last turn */
 
-struct fr_hot_old {
-    char    *at;    /* of memory, or a list */
-    uint64_t bits;  /* what was there; of more than 8 bytes: where among `bytes` it is kept */
-    int32_t  size;  /* in bytes; LISTED: `bits` was appended; below: item REPLACED - size was stored, `bits` is the old one, held */
+enum fr_hot_stored {
+    FR_HOT_BYTES,    /* so many; `bits` are what was there, of more than 8: where among `bytes` they are kept */
+    FR_HOT_APPENDED, /* an object to a list; and with objects that are held: */
+    FR_HOT_REPLACED, /* an item of a list: the old one */
+    FR_HOT_REORDERED,/* a list: what was in it, as a list */
+    FR_HOT_KEYED     /* an item of a dictionary: a tuple of its key, and the old one, if there was one */
 };
-enum { FR_HOT_LISTED = -1, FR_HOT_REPLACED = -2, FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
+struct fr_hot_old {
+    char    *at;     /* of memory, or the list or dictionary */
+    uint64_t bits;
+    int32_t  size;   /* in bytes; or the place of an item */
+    uint8_t  what;
+};
+enum { FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
 
 struct fr_hot_log {
     struct fr_hot_old *v;
@@ -25,9 +33,11 @@ struct fr_hot_log {
 
 /* Remembers what is at `at`; false: that is too much. */
 bool fr_hot_log_add(struct fr_hot_log *, char *at, int32_t size);
+/* Notes what was done to a list or a dictionary; what is held becomes the log's, also if that is too much. */
+bool fr_hot_log_note(struct fr_hot_log *, enum fr_hot_stored, PyObject *of, Py_ssize_t place, PyObject *object);
 /* Puts all back. */
 void fr_hot_log_undo(const struct fr_hot_log *);
-/* What was replaced in lists is let go of. */
+/* What is held is let go of. */
 void fr_hot_log_forget(const struct fr_hot_log *);
 void fr_hot_log_free(struct fr_hot_log *);
 
@@ -40,6 +50,8 @@ bool fr_hot_log_view(struct fr_hot_log *, const struct fr_hot_view *, int ndim, 
 int32_t fr_hot_take(struct fr_hot_run *, PyObject *, bool is_held);
 /* view[to] becomes that array or list, whose reference is the run's from now on. */
 bool    fr_hot_give(struct fr_hot_run *, PyObject *, int to);
+/* The same of one that others may have, too. */
+bool    fr_hot_give_shared(struct fr_hot_run *, PyObject *, int to);
 /* view[to] becomes a new array, with anything in it. */
 bool    fr_hot_make(struct fr_hot_run *, fr_dtype, int ndim, const int64_t *dims, int to);
 

@@ -278,7 +278,7 @@ fr_hot_load_global(struct reader *r, PyObject *name)
         return;
     }
     fr_hot_type(o, &v);
-    if (is_number(&v) || v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST) {
+    if (is_number(&v) || v.kind == FR_HOT_ARRAY || v.kind == FR_HOT_LIST || PyDict_CheckExact(o) || PyTuple_CheckExact(o) || PyAnySet_CheckExact(o)) {
         if (p->n_vars == FR_HOT_VARS) {
             fr_hot_leave(r);
             return;
