@@ -3,6 +3,7 @@ import random
 import signal
 import sys
 import tracemalloc
+import types
 import warnings
 
 import numpy as np
@@ -155,12 +156,10 @@ def test_memory_that_is_only_read_is_not_written():
         runs(f, v, np.array([0, 2]), 40)
 
 
-def test_interrupts_are_not_lost():
-    def f(v, n):
-        x = 0.0
-        for _ in range(n):
-            x += np.percentile(v, 30)
-        return x
+@pytest.mark.parametrize("asked", ["np.percentile(v, 30)", "np.linalg.svd(v[:, None] * v)[1][0]", "sum(np.dot(v, v) + np.sort(v)[0] for _ in range(10**6))"])
+def test_interrupts_are_not_lost(asked):
+    space = {"np": np}
+    exec(f"def f(v, n):\n    x = 0.0\n    for _ in range(n):\n        x += {asked}\n    return x\n", space)
 
     def stop(number, frame):
         raise KeyboardInterrupt
@@ -169,7 +168,7 @@ def test_interrupts_are_not_lost():
         for _ in range(3):
             signal.setitimer(signal.ITIMER_REAL, 0.2)
             with pytest.raises(KeyboardInterrupt):
-                runs(f, np.arange(9.0), 10**7)
+                runs(space["f"], np.arange(9.0), 10**7)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
@@ -257,6 +256,11 @@ def test_attributes_of_attributes_and_of_globals():
 
 
 def test_globals_that_are_assigned_are_seen_by_others():
+    module = sys.modules["apart_three"] = types.ModuleType("apart_three")
+    exec("import apart_three\ncount = 0.0\ndef f(n):\n    global count\n    s = 0\n    for i in range(n):\n        count += 2.0\n        s += apart_three.count\n"
+         "    return s\n", module.__dict__)
+    assert runs(module.f, 50)[0] == sum(2.0 * (i + 1) for i in range(50))
+    del sys.modules["apart_three"]
     space = {}
     exec("count = 0\ndef more(x):\n    return x + count\ndef f(n):\n    global count\n    s = 0\n    for i in range(n):\n        count += 2\n        s += more(i)\n"
          "        if i == n - 1: print(end='')\n    return s\n", space)

@@ -45,6 +45,7 @@ print(frit.wait_for_compiles(60) and frit.stats()["compiled"])
     assert MULTIPLIES["ymm"].search(found) and not MULTIPLIES["xmm"].search(found)
 
 
+@pytest.mark.own
 @pytest.mark.parametrize("dtype", "i4 f4 u8 f8 c8 c16 f2 u1 ?".split())
 @pytest.mark.parametrize("n", [1, 7, 8, 63, 64, 65, 1000])
 def test_blocks_and_what_is_left_over(dtype, n):

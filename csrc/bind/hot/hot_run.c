@@ -97,7 +97,9 @@ dot(const struct fr_hot_view *a, const struct fr_hot_view *b)
 
 /* ---- the run */
 
-enum { BREATH = 1 << 16, LONG_NS = 20000000 }; /* turns of inner loops between two looks at the clock; then others may run */
+/* Turns of inner loops between two looks at the clock, and the same of the loop's own, after which others may run; of one that asks for
+ * what takes longer. */
+enum { BREATH = 1 << 16, OWN = 1 << 10, ASKING = 1 << 4, LONG_NS = 20000000 };
 
 enum fr_hot_end
 fr_hot_go(struct fr_hot_program *p, struct fr_hot_run *run, int head)
@@ -113,7 +115,9 @@ fr_hot_go(struct fr_hot_program *p, struct fr_hot_run *run, int head)
     struct fr_hot_view *const      view = run->view;
     struct fr_hot_log              log = {.v = NULL};
     enum fr_hot_end                end = FR_HOT_LEFT;
-    int                            breath = BREATH;
+    const int                      inhaled = p->asks ? ASKING : BREATH;
+    const int64_t                  look = p->asks ? ASKING - 1 : OWN - 1;
+    int                            breath = inhaled;
     int64_t                        began = fr_now_ns(), v, w;
     size_t                         n_saved = (size_t)p->n_vars * sizeof *reg;
     char                          *at;
@@ -153,7 +157,7 @@ TURN:
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
     if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
         fr_hot_pool_look(p, run, true);
-    if (FR_UNLIKELY((run->n_turns & 1023) == 1023 && fr_now_ns() - began > LONG_NS)) {
+    if (FR_UNLIKELY((run->n_turns & look) == look && fr_now_ns() - began > LONG_NS)) {
         end = FR_HOT_PAUSED;
         goto EXIT;
     }
@@ -174,7 +178,7 @@ JUMP_BACK:
     if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
         fr_hot_pool_look(p, run, false);
     if (FR_UNLIKELY(--breath == 0)) {
-        breath = BREATH;
+        breath = inhaled;
         if (fr_now_ns() - began > LONG_NS) {
             if (PyErr_CheckSignals() < 0) {
                 end = FR_HOT_RAISED;

@@ -152,9 +152,25 @@ add_guard(struct reader *r, PyObject *name, PyObject *of, int owner, PyObject *v
     return true;
 }
 
+/* The variable that a global is which is assigned in the loop, also where a function reads it that is
+ * called there; -1: it is none. */
+static int
+assigned_global(const struct reader *r, PyObject *name)
+{
+    const struct fr_hot_program *p = r->p;
+    bool                         in_module = !(r->source->code->co_flags & CO_OPTIMIZED);
+
+    for (int i = 0; i < p->n_vars; i++)
+        if (p->name[i] == name && !p->is_global[i] && !p->is_inner[i] && !p->owner[i] && (in_module || p->is_stored_global[i]))
+            return i;
+    return -1;
+}
+
 bool
 fr_hot_add_guard(struct reader *r, PyObject *name, PyObject *of, PyObject *value)
 {
+    if (of && PyModule_GetDict(of) == r->source->globals && assigned_global(r, name) >= 0)
+        return false;
     return add_guard(r, name, of, 0, value);
 }
 
@@ -207,20 +223,6 @@ fr_hot_may_hold(PyObject *o)
     if (PyCFunction_Check(o) && PyCFunction_GET_SELF(o) && !PyModule_Check(PyCFunction_GET_SELF(o)))
         return fr_few_state_of(PyCFunction_GET_SELF(o), piece) == 1;
     return PyCallable_Check(o) && !is_of_heap(Py_TYPE(o)) && !(PyType_Check(o) && is_of_heap((PyTypeObject *)o));
-}
-
-/* The variable that a global is which is assigned in the loop, also where a function reads it that is
- * called there; -1: it is none. */
-static int
-assigned_global(const struct reader *r, PyObject *name)
-{
-    const struct fr_hot_program *p = r->p;
-    bool                         in_module = !(r->source->code->co_flags & CO_OPTIMIZED);
-
-    for (int i = 0; i < p->n_vars; i++)
-        if (p->name[i] == name && !p->is_global[i] && !p->is_inner[i] && !p->owner[i] && (in_module || p->is_stored_global[i]))
-            return i;
-    return -1;
 }
 
 void
