@@ -187,7 +187,7 @@ DRAWS = [
     "u = np.random.choice(4)", "u = np.random.choice(v)", "u = np.random.choice(v, size=2, replace=False)", "u = np.random.permutation(4)", "np.random.shuffle(v)",
     "u = np.random.binomial(9, 0.5)", "u = np.random.exponential(2.0)", "u = np.random.poisson(3.0, 4)", "u = rng.random()", "u = rng.normal(size=3)",
     "u = rng.integers(0, 9)", "u = rng.choice(v)", "u = rng.permutation(4)", "u = random.random()", "u = random.randint(1, 6)", "u = random.uniform(-1.0, 1.0)",
-    "u = random.choice([1, 2, i])", "u = own.random() + own.randrange(9)", "u = rng.random() + np.random.rand() + random.random()", "u = np.random.choice(v, p=[0.25] * 4)"]
+    "random.shuffle(log); log.append(i)", "np.random.shuffle(log); log.append(i)", "rng.shuffle(v)", "own.shuffle(log); log.append(1)", "u = random.choice([1, 2, i])", "u = own.random() + own.randrange(9)", "u = rng.random() + np.random.rand() + random.random()", "u = np.random.choice(v, p=[0.25] * 4)"]
 
 
 @pytest.mark.parametrize("statement", DRAWS)
@@ -202,7 +202,7 @@ def test_draws_go_on_where_python_would(statement):
         given = np.arange(4.0), np.random.default_rng(5), random.Random(5), []
         with frit.config(tune="hot_turns=1"):
             result, n = runs(space["f"], *given) if ours else (space["f"](*given), 0)
-        found.append([loops.described(x) for x in (*result, *given[:3], np.random.random(), random.random())])
+        found.append([repr(given[3]), *(loops.described(x) for x in (*result, *given[:3], np.random.random(), random.random()))])
     assert found[0] == found[1] and n > 0
 
 

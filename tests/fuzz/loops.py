@@ -151,7 +151,7 @@ class Drawer:
             "more = [g(a, c=x) for a in fs]; x = more[0]", "more = [np.random.rand() for _ in range(3)]; x = more[2]", "u = np.array([fs[a % n] for a in q[:n]])",
             "x = sum(a for a in (x, y, 1.0))", "t = any([a for a in b])", "more = [A[k, k] for k in range(n)]", "more = [(a, x) for a in fs]",
             "x = rng.random()", "u = rng.normal(size=n)", "c = int(rng.integers(n))", "k = int(rng.choice(n))", "x = pr.random()", "c = pr.randint(0, 9)",
-            "x = np.random.choice(v)", "k = np.random.choice(n)", "p = np.random.permutation(p)", "np.random.shuffle(u)", "c = np.random.binomial(9, 0.3)",
+            "x = np.random.choice(v)", "k = np.random.choice(n)", "p = np.random.permutation(p)", "np.random.shuffle(u)", "random.shuffle(cs)", "rng.shuffle(u)", "np.random.shuffle(cs)", "c = np.random.binomial(9, 0.3)",
             "x = np.random.exponential(2.0)", "u = np.random.choice(v, n)", "x = random.random()", "c = random.randint(1, 6)", "y = random.uniform(-1.0, x)",
             "x = rng.standard_normal() + pr.uniform(0, 1)", "total += x", "total = total * 0.5 + c", "count = (count + 1) % 7", "x = total", "more = [1, x]; t, x = more",
             "more = rng.permutation(n); c = int(more[0])", "x = random.choice(fs)", "c = random.choice([1, 2, c])", "x, y = [y, 1.0]", "more = [u, 2]; row, t = more[0], more",

@@ -109,14 +109,13 @@ struct fr_hot_ins {
 
 enum { FR_HOT_ASK_ARGS = 8, FR_HOT_ASK_ITEMS = 16, FR_HOT_GUESSES = 64, FR_HOT_MOST_GUESSES = 3 };
 
-/* What ASK does: a function is called that changes nothing (but its first argument, where it `changes` that one), of values as
- * objects. Of a tuple, a list or a slice among them, `items` of `item` are its values. What the result is shows when it is asked
+/* What ASK does: a function is called that changes nothing (but argument changes - 1), of values as objects. Of a tuple, a list or a slice among them, `items` of `item` are its values. What the result is shows when it is asked
  * for the first time: the run ends there, and the loop is translated anew for it. */
 struct fr_hot_ask {
     struct fr_hot_ask  *next;
     PyObject           *function, *names;  /* held: what plain calls have for it; the names of the last arguments, or NULL */
-    int                 n, guess;
-    bool                changes, draws;    /* draws: from numpy.random's generator */
+    int                 n, guess, changes; /* changes: an argument's number, + 1; 0: it changes nothing */
+    bool                draws;             /* from numpy.random's generator */
     struct fr_hot_value arg[FR_HOT_ASK_ARGS], item[FR_HOT_ASK_ITEMS];
 };
 

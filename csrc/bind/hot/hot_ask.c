@@ -43,7 +43,7 @@ static const char *const of_random[] = {
 /* Of Python's random. (gauss keeps a number elsewhere.) */
 static const char *const of_pythons_random[] = {
     "betavariate", "choice", "choices", "expovariate", "gammavariate", "getrandbits", "lognormvariate", "normalvariate", "paretovariate", "randint",
-    "random", "randrange", "sample", "triangular", "uniform", "vonmisesvariate", "weibullvariate",
+    "random", "randrange", "sample", "shuffle", "triangular", "uniform", "vonmisesvariate", "weibullvariate",
 };
 
 static const char *const builtins[] = {"abs", "divmod", "float", "int", "len", "list", "max", "min", "pow", "range", "round", "sorted", "sum", "tuple"};
@@ -207,7 +207,8 @@ push_result(struct reader *r, const struct fr_hot_value *type, int to)
     fr_hot_push(r, v);
 }
 
-enum effect { NONE, CHANGES = 1, DRAWS = 2, METHOD = 4 }; /* the first argument; from numpy.random's generator; of what draws */
+/* What a function does: it changes its first argument, or its second; draws from numpy.random's generator; is a method of what draws. */
+enum effect { NONE, CHANGES_FIRST = 1, CHANGES_SECOND = 2, DRAWS = 4, METHOD = 8 };
 
 static void
 ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, int effect)
@@ -221,7 +222,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
         return;
     }
     *a = (struct fr_hot_ask){.next = r->p->asks, .function = Py_NewRef(function), .names = Py_XNewRef(names), .n = n,
-                             .changes = effect & CHANGES, .draws = effect & DRAWS};
+                             .changes = effect & CHANGES_FIRST ? 1 : effect & CHANGES_SECOND ? 2 : 0, .draws = effect & DRAWS};
     r->p->asks = a;
     a->guess = guess_of(r);
     for (int k = 0; k < n; k++)
@@ -240,7 +241,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
         }
     fr_hot_emit(r, FR_HOT_ASK, to, 0, 0)->ask = a;
     r->p->makes = true;
-    r->p->appends |= a->changes && a->arg[0].kind != FR_HOT_ARRAY;
+    r->p->appends |= a->changes && a->arg[a->changes - 1].kind != FR_HOT_ARRAY;
     if (r->p->guess[a->guess].to.kind == FR_HOT_UNBOUND)
         fr_hot_leave(r);
     else
@@ -274,11 +275,11 @@ name_of(PyObject *f)
     return s;
 }
 
-/* What shuffles has to be an array: its elements are put back. */
+/* What is shuffled has to be what can be put back. */
 static bool
-is_drawn_for(const char *name, const struct fr_hot_value *first)
+is_drawn_for(const char *name, const struct fr_hot_value *arg, int n)
 {
-    return strcmp(name, "shuffle") != 0 || (first && first->kind == FR_HOT_ARRAY);
+    return strcmp(name, "shuffle") != 0 || (n == 1 && (arg->kind == FR_HOT_ARRAY || arg->kind == FR_HOT_LIST));
 }
 
 /* A function of numpy.random's, or of Python's random; false: it is none. */
@@ -289,12 +290,12 @@ ask_module(struct reader *r, PyObject *f, const struct fr_hot_value *arg, int n,
     PyObject           *self = PyMethod_Check(f) ? PyMethod_GET_SELF(f) : PyCFunction_Check(f) ? PyCFunction_GET_SELF(f) : NULL, *as;
     const char         *name = self ? name_of(f) : NULL;
     struct fr_few_piece piece[FR_FEW_PIECES];
-    int                 effect = name && strcmp(name, "shuffle") == 0 ? CHANGES : NONE;
+    int                 effect = name && strcmp(name, "shuffle") == 0 ? CHANGES_FIRST : NONE;
 
     if (!legacy)
         legacy = fr_numpy_attr("random.mtrand._rand");
     PyErr_Clear();
-    if (!name || !is_drawn_for(name, n ? arg : NULL))
+    if (!name || !is_drawn_for(name, arg, n))
         return false;
     if (self == legacy && is_among(name, of_random, FR_LEN(of_random))) {
         r->p->has_random = true;
@@ -349,10 +350,12 @@ fr_hot_ask_drawer(struct reader *r, PyObject *method, const struct fr_hot_value 
 {
     const char *name = name_of(method);
 
-    if (name && strcmp(name, "shuffle") != 0) /* (what is shuffled is not the first argument here) */
-        ask(r, method, arg, n, names, fr_hot_draws(r, &arg[0]) ? METHOD : NONE);
-    else
+    if (!name || !is_drawn_for(name, arg + 1, n - 1))
         fr_hot_leave(r);
+    else if (fr_hot_draws(r, &arg[0]))
+        ask(r, method, arg, n, names, strcmp(name, "shuffle") == 0 ? METHOD | CHANGES_SECOND : METHOD);
+    else
+        ask(r, method, arg, n, names, NONE);
 }
 
 /* What plain calls have for a function, or a method: where that one rounds otherwise than NumPy's, the function of its name. A new
@@ -384,7 +387,7 @@ fr_hot_ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg,
         as = in_plain_calls(function);
     if (!as && !r->ended && !names && is_method_of(function, &PyList_Type, that_change_lists, FR_LEN(that_change_lists))) {
         as = Py_NewRef(function);
-        effect = CHANGES;
+        effect = CHANGES_FIRST;
     }
     PyErr_Clear();
     if (as)
@@ -406,7 +409,7 @@ fr_hot_ask_operator(struct reader *r, const char *name, const struct fr_hot_valu
     f = module ? PyObject_GetAttrString(module, name) : NULL;
     PyErr_Clear();
     if (f)
-        ask(r, f, arg, n, NULL, is_statement ? CHANGES : NONE);
+        ask(r, f, arg, n, NULL, is_statement ? CHANGES_FIRST : NONE);
     else
         fr_hot_leave(r);
     Py_XDECREF(f);

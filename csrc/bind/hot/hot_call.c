@@ -15,7 +15,7 @@ fr_hot_load_attribute(struct reader *r, PyObject *name, bool as_method)
 
     if (r->ended || (!as_method && fr_hot_load_owned(r, &of, name)))
         return;
-    if (as_method && of.kind == FR_HOT_OWNER && (fr_hot_load_owned_method(r, &of, name) || fr_hot_load_drawer_method(r, &of, name)))
+    if (as_method && of.kind == FR_HOT_OWNER && (fr_hot_load_drawer_method(r, &of, name) || fr_hot_load_owned_method(r, &of, name)))
         return;
     if (as_method && (of.kind == FR_HOT_ARRAY || of.kind == FR_HOT_LIST) && fr_hot_load_method(r, &of, name))
         return;

@@ -301,11 +301,11 @@ answer(struct fr_hot_run *run, const struct fr_hot_ask *ask)
 
 enum { MOST_REORDERED = 4096 }; /* items of a list that is copied before it is changed */
 
-/* Remembers what the first argument was, which is about to change; false: that is too much. */
+/* Remembers what an argument was, which is about to change; false: that is too much. */
 static bool
 log_change(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask)
 {
-    const struct fr_hot_value *of = &ask->arg[0];
+    const struct fr_hot_value *of = &ask->arg[ask->changes - 1];
     struct fr_hot_view        *v = &run->view[of->kind == FR_HOT_OWNER ? of->dtype : of->reg];
     PyObject                  *key, *old;
 
@@ -314,7 +314,7 @@ log_change(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_a
     if (of->kind == FR_HOT_LIST)
         return PyList_GET_SIZE(v->array) <= MOST_REORDERED &&
                (fr_hot_is_new(run, v) || fr_hot_log_note(log, FR_HOT_REORDERED, v->array, 0, PyList_GetSlice(v->array, 0, PyList_GET_SIZE(v->array))));
-    if (!PyDict_CheckExact(v->array) || !(key = argument(run, ask, &ask->arg[1])))
+    if (!PyDict_CheckExact(v->array) || !(key = argument(run, ask, &ask->arg[ask->changes])))
         return false;
     old = PyDict_GetItemWithError(v->array, key);
     key = PyErr_Occurred() ? NULL : old ? Py_BuildValue("(NO)", key, old) : Py_BuildValue("(N)", key);
@@ -328,7 +328,7 @@ fr_hot_run_ask(struct fr_hot_program *p, struct fr_hot_run *run, struct fr_hot_l
     struct fr_hot_value  type;
     PyObject            *v;
 
-    if (fr_fpe_raw() != 0)
+    if (fr_fpe_raw() != 0 || (ask->draws && !run->random.normal)) /* (it may keep a normal number) */
         return false;
     if (ask->changes && !log_change(run, log, ask))
         return false;
