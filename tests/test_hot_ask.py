@@ -312,6 +312,31 @@ def test_dictionaries_of_others_are_asked_by_python():
         runs(f, {i: float(i) for i in range(20)}, 30)
 
 
+def test_a_stack_may_be_deep():
+    """What is taken out is put back; no copy is made of what stays."""
+    def f(stack, log, n):
+        s = 0
+        for i in range(n):
+            x = stack.pop()
+            s += x
+            if x % 7 == 0:
+                stack.append(i)
+            y = stack.pop(i % 5)
+            del stack[-2]
+            s -= y
+            if i % 50 == 49: log.append({})
+        return s
+    one, two = list(range(100_000)), list(range(100_000))
+    expected, (given, n) = f(one, [], 1000), runs(f, two, [], 1000)
+    assert given == expected and one == two and n > 0
+    tracemalloc.start()
+    runs(f, two, [], 1000)
+    assert tracemalloc.get_traced_memory()[1] < 500_000     # (a copy of the list is 800,000)
+    tracemalloc.stop()
+    with pytest.raises(IndexError, match="pop from empty list"):
+        runs(f, [1, 2, 3, 4, 5] * 20, [], 1000)
+
+
 def test_lists_within_a_turn_are_let_go():
     """A list for each element of a large table, all in one turn of the outer loop."""
     def f(n):

@@ -116,6 +116,8 @@ struct fr_hot_ask {
     PyObject           *function, *names;  /* held: what plain calls have for it; the names of the last arguments, or NULL */
     int                 n, guess, changes; /* changes: an argument's number, + 1; 0: it changes nothing */
     bool                draws;             /* from numpy.random's generator */
+    bool                takes_out;         /* an item of the list that it changes: the next argument's, or the last */
+    bool                moves;             /* items of lists, of which none is looked at */
     struct fr_hot_value arg[FR_HOT_ASK_ARGS], item[FR_HOT_ASK_ITEMS];
 };
 

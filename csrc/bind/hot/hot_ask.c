@@ -210,6 +210,28 @@ push_result(struct reader *r, const struct fr_hot_value *type, int to)
 /* What a function does: it changes its first argument, or its second; draws from numpy.random's generator; is a method of what draws. */
 enum effect { NONE, CHANGES_FIRST = 1, CHANGES_SECOND = 2, DRAWS = 4, METHOD = 8 };
 
+static const char *
+name_of(PyObject *f)
+{
+    PyObject   *name = PyObject_GetAttrString(f, "__name__");
+    const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+
+    PyErr_Clear();
+    Py_XDECREF(name); /* (the function has it) */
+    return s;
+}
+
+/* What is done to the items of a list that changes. */
+static void
+note_list(struct fr_hot_ask *a, PyObject *function, const struct fr_hot_value *arg, int n)
+{
+    static const char *const moves[] = {"clear", "extend", "insert", "reverse", "pop", "delitem"};
+    const char              *name = a->changes == 1 && arg[0].kind == FR_HOT_LIST ? name_of(function) : NULL;
+
+    a->moves = is_among(name, moves, FR_LEN(moves));
+    a->takes_out = is_among(name, moves + 4, 2) && (n == 1 || (is_whole(&arg[1]) && arg[1].dtype != FR_BOOL));
+}
+
 static void
 ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n, PyObject *names, int effect)
 {
@@ -224,6 +246,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
     *a = (struct fr_hot_ask){.next = r->p->asks, .function = Py_NewRef(function), .names = Py_XNewRef(names), .n = n,
                              .changes = effect & CHANGES_FIRST ? 1 : effect & CHANGES_SECOND ? 2 : 0, .draws = effect & DRAWS};
     r->p->asks = a;
+    note_list(a, function, arg, n);
     a->guess = guess_of(r);
     for (int k = 0; k < n; k++)
         if (a->guess < 0 || !add_value(r, a, &arg[k], &a->arg[k], &n_items, effect & METHOD && k == 0)) {
@@ -262,17 +285,6 @@ add_drawer(struct reader *r, PyObject *object, int var)
     p->drawer[p->n_drawers].object = Py_XNewRef(object);
     p->drawer[p->n_drawers++].var = var;
     return true;
-}
-
-static const char *
-name_of(PyObject *f)
-{
-    PyObject   *name = PyObject_GetAttrString(f, "__name__");
-    const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
-
-    PyErr_Clear();
-    Py_XDECREF(name); /* (the function has it) */
-    return s;
 }
 
 /* What is shuffled has to be what can be put back. */

@@ -179,7 +179,7 @@ argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struc
         PyObject           *list = run->view[v->reg].array;
         struct fr_hot_value item;
 
-        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list); k++) { /* (none of theirs runs code of the user's) */
+        for (Py_ssize_t k = 0; k < PyList_GET_SIZE(list) && !ask->moves; k++) { /* (none of theirs runs code of the user's) */
             fr_hot_type(PyList_GET_ITEM(list, k), &item);
             if (item.kind == FR_HOT_OPAQUE)
                 return NULL;
@@ -299,7 +299,19 @@ answer(struct fr_hot_run *run, const struct fr_hot_ask *ask)
     return v;
 }
 
-enum { MOST_REORDERED = 4096 }; /* items of a list that is copied before it is changed */
+enum { MOST_REORDERED = 256 }; /* items of a list that is copied before it is changed */
+
+static bool
+log_list(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask, PyObject *list)
+{
+    Py_ssize_t n = PyList_GET_SIZE(list);
+    int64_t    i = ask->n > ask->changes ? run->reg[ask->arg[ask->changes].reg].i : -1;
+
+    if (!ask->takes_out)
+        return n <= MOST_REORDERED && fr_hot_log_note(log, FR_HOT_REORDERED, list, 0, PyList_GetSlice(list, 0, n));
+    i += i < 0 ? n : 0;
+    return i >= 0 && i < n && fr_hot_log_note(log, FR_HOT_TAKEN_OUT, list, (Py_ssize_t)i, Py_NewRef(PyList_GET_ITEM(list, i)));
+}
 
 /* Remembers what an argument was, which is about to change; false: that is too much. */
 static bool
@@ -312,8 +324,7 @@ log_change(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_a
     if (of->kind == FR_HOT_ARRAY)
         return v->writable && (fr_hot_is_new(run, v) || fr_hot_log_view(log, v, of->ndim, fr_dtype_size((fr_dtype)of->dtype)));
     if (of->kind == FR_HOT_LIST)
-        return PyList_GET_SIZE(v->array) <= MOST_REORDERED &&
-               (fr_hot_is_new(run, v) || fr_hot_log_note(log, FR_HOT_REORDERED, v->array, 0, PyList_GetSlice(v->array, 0, PyList_GET_SIZE(v->array))));
+        return fr_hot_is_new(run, v) || log_list(run, log, ask, v->array);
     if (!PyDict_CheckExact(v->array) || !(key = argument(run, ask, &ask->arg[ask->changes])))
         return false;
     old = PyDict_GetItemWithError(v->array, key);

@@ -79,6 +79,10 @@ fr_hot_log_undo(const struct fr_hot_log *log)
             break;
         case FR_HOT_APPENDED: st |= take_out(of, object); break;
         case FR_HOT_REPLACED: st |= PyList_SetItem(of, o->size, object); break; /* (else others made it shorter) */
+        case FR_HOT_TAKEN_OUT:
+            st |= PyList_Insert(of, o->size, object);
+            Py_DECREF(object);
+            break;
         case FR_HOT_REORDERED:
             st |= PyList_SetSlice(of, 0, PyList_GET_SIZE(of), object);
             Py_DECREF(object);

@@ -13,6 +13,7 @@ enum fr_hot_stored {
     FR_HOT_BYTES,    /* so many; `bits` are what was there, of more than 8: where among `bytes` they are kept */
     FR_HOT_APPENDED, /* an object to a list; and with objects that are held: */
     FR_HOT_REPLACED, /* an item of a list: the old one */
+    FR_HOT_TAKEN_OUT,/* of a list: an item */
     FR_HOT_REORDERED,/* a list: what was in it, as a list */
     FR_HOT_KEYED     /* an item of a dictionary: a tuple of its key, and the old one, if there was one */
 };
