@@ -312,6 +312,28 @@ def test_dictionaries_of_others_are_asked_by_python():
         runs(f, {i: float(i) for i in range(20)}, 30)
 
 
+def test_large_arrays_are_asked_about_by_python():
+    def f(a, q, n):
+        s = 0.0
+        for i in range(n):
+            s += np.sort(a)[0]
+        return s
+
+    def g(a, q, n):
+        for i in range(n):
+            a[q] += 1.0
+
+    def h(a, q, n):
+        s = 0.0
+        for i in range(n):
+            s += a[q][i % 3]
+        return s
+    q = np.array([1, 5, 7])
+    check(f, np.arange(10_000.0)[::-1], q, 40, hot=False)
+    check(g, np.arange(10_000.0), q, 40, hot=False)
+    check(h, np.arange(10_000.0), q, 40)        # which elements are picked is what counts
+
+
 def test_a_stack_may_be_deep():
     """What is taken out is put back; no copy is made of what stays."""
     def f(stack, log, n):

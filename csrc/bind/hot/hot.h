@@ -118,6 +118,7 @@ struct fr_hot_ask {
     bool                draws;             /* from numpy.random's generator */
     bool                takes_out;         /* an item of the list that it changes: the next argument's, or the last */
     bool                moves;             /* items of lists, of which none is looked at */
+    bool                picks;             /* elements of an array, which may be large */
     struct fr_hot_value arg[FR_HOT_ASK_ARGS], item[FR_HOT_ASK_ITEMS];
 };
 

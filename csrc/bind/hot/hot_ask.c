@@ -247,6 +247,7 @@ ask(struct reader *r, PyObject *function, const struct fr_hot_value *arg, int n,
                              .changes = effect & CHANGES_FIRST ? 1 : effect & CHANGES_SECOND ? 2 : 0, .draws = effect & DRAWS};
     r->p->asks = a;
     note_list(a, function, arg, n);
+    a->picks = Py_IS_TYPE(function, &PyCFunction_Type) && strcmp(((PyCFunctionObject *)function)->m_ml->ml_name, "getitem") == 0;
     a->guess = guess_of(r);
     for (int k = 0; k < n; k++)
         if (a->guess < 0 || !add_value(r, a, &arg[k], &a->arg[k], &n_items, effect & METHOD && k == 0)) {

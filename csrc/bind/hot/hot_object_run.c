@@ -150,6 +150,10 @@ boxed_shape(const struct fr_hot_view *view, int ndim)
     return shape;
 }
 
+/* Elements of an array that something is asked about: what takes long is not to be asked again while the loop is found out about, and
+ * what is changed is copied first. */
+enum { MOST_ASKED = 4096 };
+
 /* An argument, a new reference; NULL: it cannot be made (an exception may be set). */
 static PyObject *
 argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struct fr_hot_value *v)
@@ -170,11 +174,15 @@ argument(const struct fr_hot_run *run, const struct fr_hot_ask *ask, const struc
     case FR_HOT_RANGE:
         return PyObject_CallFunction((PyObject *)&PyRange_Type, "LLL", (long long)cell[0].i, (long long)(cell[0].i + cell[1].i * cell[2].i),
                                      (long long)cell[2].i);
-    case FR_HOT_ARRAY: /* (NumPy warns of some results of none) */
+    case FR_HOT_ARRAY: {
+        int64_t n = 1;
+
         for (int k = 0; k < v->ndim; k++)
-            if (run->view[v->reg].dim[k] == 0)
-                return NULL;
+            n *= run->view[v->reg].dim[k];
+        if (n == 0 || (n > MOST_ASKED && !ask->picks)) /* (NumPy warns of some results of none) */
+            return NULL;
         return fr_hot_boxed(cell, &run->view[v->reg], v);
+    }
     case FR_HOT_LIST: {
         PyObject           *list = run->view[v->reg].array;
         struct fr_hot_value item;
