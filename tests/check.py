@@ -34,7 +34,10 @@ def configurations():
         return [f for f in core if f not in {f"tests/test_{name}.py" for name in names}]
 
     values = without("accelerate", "bad_input", "faults", "guest", "sharing")   # what an instruction set may change
-    yield "all", {}, ["-m", "not soak"]         # the longest two first
+    every = sorted(glob.glob("tests/test_*.py", root_dir=ROOT))
+    late = next(k for k, f in enumerate(every) if f > "tests/test_k")
+    yield "all, a to j", {}, [*every[:late], "-m", "not soak"]      # the longest first
+    yield "all, k to z", {}, [*every[late:], "-m", "not soak"]
     # What is settled while tracing does not wait for a compilation of every pair of dtypes, or of every ufunc, of which
     # test_operations compares all that is compiled with what is interpreted.
     yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "20", "FRIT_REDUCTIONS": "60"},
