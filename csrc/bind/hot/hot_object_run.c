@@ -313,10 +313,11 @@ static bool
 log_list(struct fr_hot_run *run, struct fr_hot_log *log, const struct fr_hot_ask *ask, PyObject *list)
 {
     Py_ssize_t n = PyList_GET_SIZE(list);
-    int64_t    i = ask->n > ask->changes ? run->reg[ask->arg[ask->changes].reg].i : -1;
+    int64_t    i;
 
     if (!ask->takes_out)
         return n <= MOST_REORDERED && fr_hot_log_note(log, FR_HOT_REORDERED, list, 0, PyList_GetSlice(list, 0, n));
+    i = ask->n > ask->changes ? run->reg[ask->arg[ask->changes].reg].i : -1;
     i += i < 0 ? n : 0;
     return i >= 0 && i < n && fr_hot_log_note(log, FR_HOT_TAKEN_OUT, list, (Py_ssize_t)i, Py_NewRef(PyList_GET_ITEM(list, i)));
 }
