@@ -339,7 +339,8 @@ def test_functions_that_are_exchanged_are_called():
     f = space["f"]
     assert runs(f, 30)[1] > 0
     space["abs"] = lambda x: 100
-    assert runs(f, 30)[0] == 30 * 100 + 29 * 15
+    given, n = runs(f, 30)
+    assert n > 0 and given == 30 * 100 + 29 * 15
 
 
 # ---- a guest in somebody's process

@@ -310,9 +310,8 @@ plain(PyObject *module, PyObject *args)
     return k;
 }
 
-/* What is called instead of a callable that is no method, as Python has found it once: a new reference. */
-static PyObject *
-instead_of(PyObject *x)
+PyObject *
+fr_called_instead(PyObject *x)
 {
     struct fr_known *k = fr_known_at(known_callables, x);
     PyObject     *two;
@@ -327,12 +326,6 @@ instead_of(PyObject *x)
     return Py_NewRef(fr_membrane_is_plain ? k->plain : k->instead);
 }
 
-PyObject *
-fr_called_instead(PyObject *f)
-{
-    return instead_of(f);
-}
-
 static PyObject *
 called_function(PyObject *f, PyObject *x)
 {
@@ -341,7 +334,7 @@ called_function(PyObject *f, PyObject *x)
 
     if (others <= 0)
         return others < 0 ? NULL : Py_NewRef(x);
-    instead = instead_of(f);
+    instead = fr_called_instead(f);
     if (!instead || f == x)
         return instead;
     FR_ASSERT(!fr_membrane_is_plain || instead == f); /* no method is frit's */
@@ -379,7 +372,7 @@ called_method(PyObject *x, PyObject *self)
     if (PyMethod_Check(x) && fr_is_accelerated(PyMethod_GET_FUNCTION(x)))
         return Py_NewRef(x);
     if (fr_membrane_is_plain && Py_REFCNT(x) > 1 && strcmp(Py_TYPE(self)->tp_name, "numpy.random.mtrand.RandomState") == 0)
-        return instead_of(x); /* of a module: numpy.random's */
+        return fr_called_instead(x); /* of a module: numpy.random's */
     if (is_holder(self))
         return fr_membrane_is_plain ? Py_NewRef(x) : keeper_of(x, keeper_vectorcall);
     if (!fr_membrane_is_plain && whose == FR_OTHERS && fr_outside_is_strange(Py_TYPE(self)))
@@ -404,7 +397,7 @@ fr_crossing_called(PyObject *x)
         return called_method(x, self);
     if (PyType_Check(x)) {
         others = PyType_HasFeature((PyTypeObject *)x, Py_TPFLAGS_HEAPTYPE) ? fr_whose_class((PyTypeObject *)x) : 1;
-        return others < 0 ? NULL : others ? instead_of(x) : Py_NewRef(x);
+        return others < 0 ? NULL : others ? fr_called_instead(x) : Py_NewRef(x);
     }
     if (PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE) && !fr_is_accelerated(x) && !fr_is_outside(x) && type != keeper_type) {
         if (!PyModule_Check(x) && type->tp_call) {
@@ -413,7 +406,7 @@ fr_crossing_called(PyObject *x)
                 return others < 0 ? NULL : others && !fr_membrane_is_plain ? fr_outside_of(x) : Py_NewRef(x);
         }
     }
-    return instead_of(x);
+    return fr_called_instead(x);
 }
 
 /* Of an array: what rounds otherwise, or is sooner, is frit's. */

@@ -42,8 +42,8 @@ bool      fr_crossing_is_partial(PyObject *);
 
 /* ---- called.c */
 int       fr_called_init(PyObject *module);
-/* What is called instead of a function of others: a new reference. */
-PyObject *fr_called_instead(PyObject *f);
+/* What is called instead of a callable that is no method, as Python has found it once: a new reference. */
+PyObject *fr_called_instead(PyObject *);
 /* Whether arrays have a method of that name that rounds otherwise than NumPy's; -1: an exception. */
 int       fr_called_rounds(PyObject *name);
 /* a ** b of a pair, or in place. */

@@ -109,8 +109,9 @@ struct fr_hot_ins {
 
 enum { FR_HOT_ASK_ARGS = 8, FR_HOT_ASK_ITEMS = 16, FR_HOT_GUESSES = 64, FR_HOT_MOST_GUESSES = 3 };
 
-/* What ASK does: a function is called that changes nothing (but argument changes - 1), of values as objects. Of a tuple, a list or a slice among them, `items` of `item` are its values. What the result is shows when it is asked
- * for the first time: the run ends there, and the loop is translated anew for it. */
+/* What ASK does: a function is called that changes nothing (but argument changes - 1), of values as objects. Of a tuple, a list or
+ * a slice among them, `items` of `item` are its values. What the result is shows when it is asked for the first time: the run ends
+ * there, and the loop is translated anew for it. */
 struct fr_hot_ask {
     struct fr_hot_ask  *next;
     PyObject           *function, *names;  /* held: what plain calls have for it; the names of the last arguments, or NULL */
@@ -249,7 +250,7 @@ struct fr_hot_pool {
         PyObject *array;                    /* NULL: an empty place */
         int64_t   turn;                     /* since which its memory, or its items, are new, and nothing is put back there; -1: they are not */
         bool      is_free, is_seen;
-        bool      is_held;                  /* it is an item of a list */
+        bool      is_held;                  /* it is an item of a list, or somebody's else */
         bool      is_ours;                  /* its memory is used again */
     } *v;
     size_t n, cap;

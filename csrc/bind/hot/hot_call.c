@@ -389,13 +389,6 @@ takes_dtype(PyObject *names, const struct fr_hot_value *v, fr_dtype *dtype)
     return *dtype != FR_N_DTYPES;
 }
 
-/* Whether the only named argument is an axis. */
-static bool
-is_axis(PyObject *names)
-{
-    return PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "axis") == 0;
-}
-
 /* Whether it is one of those functions of Python's math that give doubles; for others Python is asked. */
 static bool
 is_of_math(PyObject *f)
@@ -451,7 +444,7 @@ call_known(struct reader *r, const struct fr_hot_value f, struct fr_hot_value *a
             fr_hot_leave(r);
         return;
     }
-    if (names && is_axis(names) && n == 2 && !PyFunction_Check(f.object))
+    if (names && fr_hot_is_axis(names) && n == 2 && !PyFunction_Check(f.object))
         names = NULL; /* as if it came second */
     for (int k = 0; k < n && (f.object == (PyObject *)&PyEnum_Type || f.object == (PyObject *)&PyZip_Type); k++)
         if ((arg[k].kind == FR_HOT_TUPLE || arg[k].kind == FR_HOT_DISPLAY) && arg[k].ndim > 0)

@@ -198,6 +198,8 @@ void fr_hot_push_or_leave(struct reader *r, bool done, const struct fr_hot_value
 /* ---- hot_numpy.c */
 /* A function of NumPy's; false: it is none that is known. */
 bool fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n, fr_dtype dtype);
+/* Whether the only named argument is an axis. */
+bool fr_hot_is_axis(PyObject *names);
 /* The dtype that a class of numbers stands for; FR_N_DTYPES: none. */
 fr_dtype fr_hot_dtype_of(PyObject *type);
 /* Pushes an array of a shape, of one number. */

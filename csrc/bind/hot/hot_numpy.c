@@ -195,6 +195,12 @@ fr_hot_call_numpy(struct reader *r, PyObject *f, struct fr_hot_value *arg, int n
 /* ---- methods */
 
 bool
+fr_hot_is_axis(PyObject *names)
+{
+    return PyTuple_GET_SIZE(names) == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "axis") == 0;
+}
+
+bool
 fr_hot_load_method(struct reader *r, const struct fr_hot_value *of, PyObject *name)
 {
     PyTypeObject *type = of->kind == FR_HOT_LIST ? &PyList_Type : &PyArray_Type;
@@ -250,7 +256,7 @@ fr_hot_call_method(struct reader *r, PyObject *method, const struct fr_hot_value
 
     fr_hot_mark(r, &before);
     if (names) /* (an axis is as if it came first) */
-        names = n == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "axis") == 0 ? NULL : names;
+        names = n == 1 && fr_hot_is_axis(names) ? NULL : names;
     if (names)
         fr_hot_leave(r);
     else

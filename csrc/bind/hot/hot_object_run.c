@@ -67,24 +67,6 @@ fr_hot_draws_end(struct fr_hot_run *run)
     return ok;
 }
 
-void
-fr_hot_draws_keep(struct fr_hot_run *run)
-{
-    char *kept = run->pieces_saved;
-
-    for (int k = 0; k < run->n_pieces; kept += run->piece[k++].n)
-        memcpy(kept, run->piece[k].at, run->piece[k].n);
-}
-
-void
-fr_hot_draws_undo(struct fr_hot_run *run)
-{
-    const char *kept = run->pieces_saved;
-
-    for (int k = 0; k < run->n_pieces; kept += run->piece[k++].n)
-        memcpy(run->piece[k].at, kept, run->piece[k].n);
-}
-
 bool
 fr_hot_run_draw(struct fr_hot_run *run, const struct fr_hot_ins *in)
 {
@@ -249,7 +231,7 @@ put_result(struct fr_hot_run *run, PyObject *o, const struct fr_hot_value *type,
     bool ok = true;
 
     if (type->kind == FR_HOT_ARRAY || type->kind == FR_HOT_LIST)
-        return fr_hot_give_shared(run, o, to);
+        return fr_hot_give(run, o, to);
     if (type->kind == FR_HOT_TUPLE) {
         for (int k = 0; k < type->n_parts && ok; k++) {
             const struct fr_hot_value part = {.kind = type->part[k].kind, .dtype = type->part[k].dtype, .ndim = type->part[k].ndim};

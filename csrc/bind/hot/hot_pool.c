@@ -174,18 +174,6 @@ fr_hot_take(struct fr_hot_run *run, PyObject *o, bool is_held)
 bool
 fr_hot_give(struct fr_hot_run *run, PyObject *o, int to)
 {
-    int32_t made = fr_hot_take(run, o, false);
-
-    if (!made)
-        return false;
-    fr_hot_read_any(o, &run->view[to]);
-    run->view[to].made = made;
-    return true;
-}
-
-bool
-fr_hot_give_shared(struct fr_hot_run *run, PyObject *o, int to)
-{
     int32_t made = fr_hot_take(run, o, Py_REFCNT(o) > 1);
 
     if (!made)

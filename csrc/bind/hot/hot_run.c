@@ -152,7 +152,7 @@ TURN:
     memcpy(run->saved, reg, n_saved);
     memcpy(run->saved + FR_HOT_STACK_REGS, reg + FR_HOT_STACK_REGS, FR_HOT_CELLS * sizeof *reg);
     if (FR_UNLIKELY(run->n_pieces))
-        fr_hot_draws_keep(run);
+        fr_few_keep(run->piece, run->n_pieces, run->pieces_saved, false);
     if (FR_UNLIKELY(p->has_views))
         memcpy(run->saved_view, view, (size_t)p->n_vars * sizeof *view);
     if (FR_UNLIKELY(run->pool.n_taken >= FR_HOT_POOL_LOOK))
@@ -528,7 +528,7 @@ EXIT:
     end = PyErr_Occurred() ? FR_HOT_RAISED : end;
     fr_hot_log_undo(&log);
     if (run->n_pieces && run->n_turns >= 0)
-        fr_hot_draws_undo(run);
+        fr_few_keep(run->piece, run->n_pieces, run->pieces_saved, true);
     run->left = (int32_t)(in - ins);
     run->ns = fr_now_ns() - began;
     fr_hot_log_free(&log);

@@ -49,10 +49,8 @@ bool fr_hot_log_view(struct fr_hot_log *, const struct fr_hot_view *, int ndim, 
 
 /* Takes a reference to an array or a list: its place, + 1; 0: memory is out, and it is let go of. */
 int32_t fr_hot_take(struct fr_hot_run *, PyObject *, bool is_held);
-/* view[to] becomes that array or list, whose reference is the run's from now on. */
+/* view[to] becomes that array or list, whose reference is the run's from now on; others may have it, too. */
 bool    fr_hot_give(struct fr_hot_run *, PyObject *, int to);
-/* The same of one that others may have, too. */
-bool    fr_hot_give_shared(struct fr_hot_run *, PyObject *, int to);
 /* view[to] becomes a new array, with anything in it. */
 bool    fr_hot_make(struct fr_hot_run *, fr_dtype, int ndim, const int64_t *dims, int to);
 
@@ -96,9 +94,6 @@ bool fr_hot_run_ask(struct fr_hot_program *, struct fr_hot_run *, struct fr_hot_
 bool fr_hot_run_draw(struct fr_hot_run *, const struct fr_hot_ins *);
 /* A function of Python's math, of n doubles. */
 bool fr_hot_run_math(struct fr_hot_run *, const struct fr_hot_ins *);
-/* The generator, at a turn; and as it was then. */
-void fr_hot_draws_keep(struct fr_hot_run *);
-void fr_hot_draws_undo(struct fr_hot_run *);
 /* A window that is about to be in two places becomes an array of its own: it is one object in both. */
 bool fr_hot_run_own(struct fr_hot_run *, const struct fr_hot_ins *);
 

@@ -48,6 +48,8 @@ struct fr_few_piece {
     size_t n;
 };
 int       fr_few_state_of(PyObject *drawer, struct fr_few_piece piece[FR_FEW_PIECES]);
+/* Copies n pieces to `kept`, one after the other; or from there. */
+void      fr_few_keep(const struct fr_few_piece *piece, int n, char *kept, bool back);
 /* A number below n. */
 int64_t   fr_few_below(const bitgen_t *, int64_t n);
 

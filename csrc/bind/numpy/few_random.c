@@ -179,8 +179,8 @@ fr_few_generator_end(void)
 
 /* ---- the state of others */
 
-static void
-keep(const struct fr_few_piece *piece, int n, char *kept, bool back)
+void
+fr_few_keep(const struct fr_few_piece *piece, int n, char *kept, bool back)
 {
     for (int k = 0; k < n; kept += piece[k++].n)
         if (back)
@@ -233,7 +233,7 @@ comes_back(PyObject *make, const char *const *methods, int (*pieces)(PyObject *,
     bool                same = n > 0;
 
     for (int twice = 0; same && twice < 2; twice++) {
-        keep(piece, n, kept, twice);
+        fr_few_keep(piece, n, kept, twice);
         for (int k = 0; k < 4; k++) {
             double v = double_of(PyObject_CallMethod(drawer, methods[k % 2], k % 2 ? "i" : NULL, 7));
 
