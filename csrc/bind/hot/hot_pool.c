@@ -3,7 +3,10 @@
 
 #include <string.h>
 
+#include "backends/host.h"
 #include "base/alloc.h"
+
+enum { FEW_APART = 4 }; /* elements that lie apart: fewer are logged one by one */
 
 /* ---- the log */
 
@@ -27,6 +30,35 @@ fr_hot_log_add(struct fr_hot_log *log, char *at, int32_t size)
     }
     log->n++;
     return true;
+}
+
+/* Elements that lie apart. */
+static bool
+add_spread(struct fr_hot_log *log, char *at, int64_t n, int64_t stride, int size)
+{
+    const struct fr_hot_spread head = {n, stride};
+    const size_t               n_bytes = sizeof head + (size_t)(n * size), begin = (log->n_bytes + 7) / 8 * 8;
+    int64_t                    step = size;
+
+    if (begin + n_bytes > FR_HOT_MOST_BYTES || !FR_GROW(log->bytes, log->cap_bytes, begin + n_bytes) || !fr_hot_log_add(log, at, 0))
+        return false;
+    memcpy(log->bytes + begin, &head, sizeof head);
+    fr_host_copy(size, 1, &n, log->bytes + begin + sizeof head, &step, at, &stride);
+    log->v[log->n - 1].what = FR_HOT_SPREAD;
+    log->v[log->n - 1].size = size;
+    log->v[log->n - 1].bits = begin;
+    log->n_bytes = begin + n_bytes;
+    return true;
+}
+
+static void
+put_spread_back(const struct fr_hot_log *log, const struct fr_hot_old *o)
+{
+    struct fr_hot_spread head;
+    int64_t              step = o->size;
+
+    memcpy(&head, log->bytes + o->bits, sizeof head);
+    fr_host_copy(o->size, 1, &head.n, o->at, &head.stride, log->bytes + o->bits + sizeof head, &step);
 }
 
 bool
@@ -77,6 +109,7 @@ fr_hot_log_undo(const struct fr_hot_log *log)
         case FR_HOT_BYTES:
             memcpy(o->at, o->size > (int32_t)sizeof o->bits ? log->bytes + o->bits : (const char *)&o->bits, (size_t)o->size);
             break;
+        case FR_HOT_SPREAD: put_spread_back(log, o); break;
         case FR_HOT_APPENDED: st |= take_out(of, object); break;
         case FR_HOT_REPLACED: st |= PyList_SetItem(of, o->size, object); break; /* (else others made it shorter) */
         case FR_HOT_TAKEN_OUT:
@@ -122,6 +155,8 @@ fr_hot_log_view(struct fr_hot_log *log, const struct fr_hot_view *v, int ndim, i
         return fr_hot_log_add(log, v->data, size);
     if (ndim == 1 && stride[0] == size)
         return dim[0] == 0 || fr_hot_log_add(log, v->data, (int32_t)(dim[0] * size));
+    if (ndim == 1 && dim[0] >= FEW_APART && stride[0] != 0)
+        return add_spread(log, v->data, dim[0], stride[0], size);
     for (int64_t i = 0; i < dim[0]; i++) {
         struct fr_hot_view part = {.data = v->data + i * stride[0]};
 
@@ -245,12 +280,20 @@ fr_hot_pool_look(const struct fr_hot_program *p, struct fr_hot_run *run, bool tu
             m->is_free = false;
             continue;
         }
+        /* Nobody has wanted one like it since the last look: rows of other lengths come, and all are searched. */
+        if (m->is_free) {
+            Py_CLEAR(m->array);
+            m->is_free = false;
+            continue;
+        }
         is_alone = Py_REFCNT(m->array) == 1;
         m->is_free = m->is_ours && is_alone && PyArray_CHKFLAGS(fr_array(m->array), NPY_ARRAY_OWNDATA);
         /* Until a turn the log may lead to what was there before; items of lists are held by these, or were replaced, and by the log. */
         if (!m->is_free && (turns || (is_alone && m->turn == run->n_turns) || (m->is_held && !is_alone)))
             Py_CLEAR(m->array);
     }
+    while (pool->n > 0 && !pool->v[pool->n - 1].array)
+        pool->n--;
     pool->n_taken = 0;
     pool->first = 0;
 }

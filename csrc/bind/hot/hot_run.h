@@ -11,6 +11,7 @@
 
 enum fr_hot_stored {
     FR_HOT_BYTES,    /* so many; `bits` are what was there, of more than 8: where among `bytes` they are kept */
+    FR_HOT_SPREAD,   /* elements of so many bytes that lie apart, `bits` as above: struct fr_hot_spread stands before them there */
     FR_HOT_APPENDED, /* an object to a list; and with objects that are held: */
     FR_HOT_REPLACED, /* an item of a list: the old one */
     FR_HOT_TAKEN_OUT,/* of a list: an item */
@@ -22,6 +23,9 @@ struct fr_hot_old {
     uint64_t bits;
     int32_t  size;   /* in bytes; or the place of an item */
     uint8_t  what;
+};
+struct fr_hot_spread {
+    int64_t n, stride;
 };
 enum { FR_HOT_MOST_STORES = 1 << 20, FR_HOT_MOST_BYTES = 1 << 24 };
 
