@@ -766,9 +766,7 @@ extern "C" void run(const struct nest_args *a, unsigned grid)
     def run(self, operands, n_rows, n_inner, scalars=()):
         values, scratch = scalar_slots(scalars), ctypes.create_string_buffer(
             self.nest.scratch() * self.grid + 64)
-        words = [np.frombuffer(bytes(x), np.int64) for x in pointers(operands)]
-        args = np.concatenate([*words, [n_rows, n_inner, ctypes.addressof(values),
-                                        (ctypes.addressof(scratch) + 63) & ~63]]).astype(np.int64)
+        args = gpu.arguments(str(self.nest), *pointers(operands), n_rows, n_inner, values, (ctypes.addressof(scratch) + 63) & ~63)
         self.dll.run(ctypes.c_void_p(args.ctypes.data), self.grid)
 
 
@@ -787,22 +785,20 @@ class Gpu:
             gpu.compile_text(nvrtc(), self.nest.text(1), self.device.arch))
 
     def run(self, operands, n_rows, n_inner, scalars=()):
-        words = [np.frombuffer(bytes(x), np.int64).copy() for x in pointers(operands)]
+        ptr, row, inner = pointers(operands)
         owners = {id(gpu.owner(a)): gpu.owner(a) for a in operands if not isinstance(a, tuple)}
         there = {k: self.device.alloc(a.nbytes) for k, a in owners.items()}
         for k, a in owners.items():
             self.device.to_device(there[k], a.ctypes.data, a.nbytes)
         for k, a in enumerate(operands):
             if not isinstance(a, tuple):
-                words[0][k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
-        host = scalar_slots(scalars)
-        values, scratch = self.device.alloc(len(host)), self.device.alloc(self.nest.scratch() * self.grid)
-        self.device.to_device(values, ctypes.addressof(host), len(host))
+                ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
+        scratch = self.device.alloc(self.nest.scratch() * self.grid)
         self.device.launch(self.kernel, self.grid,
-                           np.concatenate([*words, [n_rows, n_inner, values, scratch]]).astype(np.int64))
+                           gpu.arguments(str(self.nest), ptr, row, inner, n_rows, n_inner, scalar_slots(scalars), scratch))
         for k, a in owners.items():
             self.device.to_host(a.ctypes.data, there[k], a.nbytes)
-        for p in (*there.values(), values, scratch):
+        for p in (*there.values(), scratch):
             self.device.free(p)
 
     def __del__(self):
@@ -850,7 +846,7 @@ def test_cuda_gives_the_bits_of_c(lib, tmp, path, where):
     c, cuda = Kernel(lib, tmp, text), where(lib, tmp, text, 3)
     for n in (1, 3, 9, 127, 128, 129, 300, 1031, 5000):
         rows = 4
-        a, b = make_operands(c.nest, rows, n), make_operands(c.nest, rows, n)
+        a, b = (begun(text, make_operands(c.nest, rows, n)) for _ in range(2))
         scalars = [np.float64(n), np.float64(0.25)] if "$1" in text else [np.float32(0.3)]
         c.run(a, rows, n, scalars)
         cuda.run(b, rows, n, scalars)

@@ -1,6 +1,8 @@
 /* Which backend is in use; see backend.h. */
 #include "backends/backend.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/env.h"
@@ -30,8 +32,24 @@ fr_backend_change(const char *name)
 }
 
 fr_status
+fr_backend_refused(const struct fr_err *said, struct fr_err *err, const char *fmt, ...)
+{
+    char    text[sizeof said->text];
+    va_list ap;
+
+    if (said->code != FR_ENOMEM) {
+        memcpy(text, said->text, sizeof text);
+        return fr_fail(err, said->code, "%s", text);
+    }
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fr_fail(err, FR_ENOMEM, "%s", text);
+}
+
+fr_status
 fr_backend_init(struct fr_err *err)
 {
-    fr_backend = find(fr_env.backend);
+    fr_backend = strcmp(fr_env.device, "cpu") ? &fr_cuda_backend : find(fr_env.backend);
     return fr_backend->start(err);
 }

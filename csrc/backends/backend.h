@@ -1,14 +1,15 @@
 /* backends/backend.h -- what runtime/ knows of whatever runs kernels: a struct of functions.
  *
  * A backend makes kernels of nests and runs them over memory, which is the host's or its own. One is in use in a process:
- * fr_backend, which FRIT_BACKEND names. A buffer says where it is (core/buffer.h), and runtime/home.c has it brought
+ * fr_backend, which FRIT_BACKEND or FRIT_DEVICE names. A buffer says where it is (core/buffer.h), and runtime/home.c has it brought
  * where it is wanted. runtime/ calls all of this in its turn, one thread at a time, unless something else is said here.
  *
  *     cpu     threads, the block interpreter, machine code                         backends/cpu/
  *     ref     the loop form to the letter, one element at a time                    backends/ref/
  *     apart   as cpu, in memory that nobody may touch between its calls (tests)     backends/apart/
+ *     cuda    an NVIDIA GPU                                                         backends/cuda/
  *
- * The same bits come out of all of them. */
+ * The same bits come out of all of them; of cuda, where csrc/NUMERICS.md says so. */
 #ifndef FR_BACKENDS_BACKEND_H
 #define FR_BACKENDS_BACKEND_H
 
@@ -120,13 +121,16 @@ struct fr_backend {
     void      (*begin)(void);
     void      (*stop)(void);
 
-    /* Memory, not zeroed, aligned to 64 bytes. On any thread. alloc: NULL when it is out. */
-    void     *(*alloc)(size_t n_bytes);
+    /* Memory, not zeroed, aligned to 64 bytes. On any thread. alloc: NULL when it is out, FR_ENOMEM, of which the caller
+     * says what it was for, or when the device fails, FR_EDEVICE: fr_backend_refused. */
+    void     *(*alloc)(size_t n_bytes, struct fr_err *);
     void      (*free)(void *, size_t n_bytes);  /* the size that it was asked for with */
     void      (*memory_stats)(struct fr_memory_stats *);
     void      (*memory_reset_peak)(void);
     void      (*memory_trim)(void);             /* gives back what is kept for reuse */
     void      (*look_ahead)(void);              /* makes memory ready that will be wanted; on a thread that nobody waits for */
+    /* Until all that was begun there is done; NULL: nothing goes on behind a call. On any thread. FR_EDEVICE */
+    fr_status (*wait)(struct fr_err *);
     /* Between its memory and the host's, and within its own. */
     fr_status (*copy_in)(void *to, const void *host, size_t n_bytes, struct fr_err *);
     fr_status (*copy_out)(void *host, const void *from, size_t n_bytes, struct fr_err *);
@@ -173,10 +177,12 @@ struct fr_backend {
     bool      (*share)(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
 };
 
-extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend;
+extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend, fr_cuda_backend;
 extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the one in use; cpu until fr_backend_init */
 
-/* Chooses by FRIT_BACKEND and starts it. */
+/* What alloc said, in the caller's words if memory is out. */
+fr_status fr_backend_refused(const struct fr_err *said, struct fr_err *, const char *fmt, ...) __attribute__((cold, format(printf, 3, 4)));
+/* Chooses by FRIT_DEVICE and FRIT_BACKEND and starts it. */
 fr_status fr_backend_init(struct fr_err *);
 /* From here on it is another one; false: memory would be elsewhere. */
 bool      fr_backend_change(const char *name);

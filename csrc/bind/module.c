@@ -4,6 +4,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/env.h"
+#include "base/library.h"
 #include "bind/accelerate/crossing.h"
 #include "bind/base/errstate.h"
 #include "bind/hot/hot.h"
@@ -122,6 +123,31 @@ call_with(const char *module, const char *name, PyObject *argument, const char *
     return r ? 0 : -1;
 }
 
+/* Asks frit._libraries, on whatever thread. */
+static void
+look_for_library(const char *name, char *files, size_t cap)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject  *type, *value, *traceback, *module, *found = NULL;
+    size_t     at = 0;
+
+    PyErr_Fetch(&type, &value, &traceback);
+    module = PyImport_ImportModule("frit._libraries");
+    if (module)
+        found = PyObject_CallMethod(module, "find", "s", name);
+    for (Py_ssize_t i = 0; found && PyList_Check(found) && i < PyList_GET_SIZE(found); i++) {
+        const char *file = PyUnicode_AsUTF8(PyList_GET_ITEM(found, i));
+
+        if (file && at + strlen(file) + 2 <= cap)
+            at += (size_t)snprintf(files + at, cap - at, "%s", file) + 1;
+    }
+    files[at] = '\0';
+    Py_XDECREF(found);
+    Py_XDECREF(module);
+    PyErr_Restore(type, value, traceback); /* what was wrong there is no matter of whoever asks */
+    PyGILState_Release(gil);
+}
+
 /* The folder of a package, of which this is a module; in ours the helper program lies too. */
 static int
 find_package(PyObject *module, char *dir, size_t cap)
@@ -155,6 +181,7 @@ start_engine(PyObject *module)
     fr_hooks = (struct fr_hooks){release_gil, take_gil, interrupted, fr_share_died, fr_judge_by_numpy, fr_judge_speak,
                                  fr_judge_discards, fr_judge_overflows};
     fr_backend_interrupted = interrupted;
+    fr_library_look = look_for_library;
     fr_env_load();
     if (fr_errors_check(fr_runtime_init(&err), &err) < 0)
         return -1;

@@ -1,7 +1,12 @@
 /* jit/emit_cuda.c -- nests as CUDA C: one kernel `frit_nest`, launched with blocks of 256 threads.
  *
- * Maps: threads stride over all elements, or, when rows accumulate, over columns, each taking its
- * rows in order.  Nests with stages: a block takes a row at a time (the first block takes them all
+ * Its one argument is struct nest_args, in the text below, which backends/cuda/launch.c fills. Outer axes are in it: those
+ * that no accumulator reduces are `shared`, spread over the grid's z, the others walked in order by each thread. Compiled
+ * with OUTER=0 it is for launches without outer axes, which are most.
+ *
+ * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
+ * nobody divides to find his element. Where rows accumulate, a thread has a column and takes its rows in order.
+ * Nests with stages: a block takes a row at a time (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
  *
  *     a node of the tree, 5 turns below the root  ->  8 threads, one for each running sum of a leaf
@@ -9,66 +14,158 @@
  *     the 32 nodes                                ->  joined in shared memory, two by two
  *
  * (complex: 4 threads, 64 nodes).  Row buffers are `scratch`, fr_nest_scratch() bytes per block. */
-#include "jit/emit_nest.h"
+#include "jit/emit_cuda.h"
 
 #include <stdio.h>
 
-enum { THREADS = 256, WARPS = THREADS / 32 };
+#include "jit/emit_nest.h"
+
+enum { THREADS = FR_CUDA_THREADS, WARPS = THREADS / 32 };
+
+void
+fr_cuda_layout(const struct fr_nest *nest, struct fr_cuda_layout *l)
+{
+    const size_t n = nest->n_operands ? nest->n_operands : 1, word = 8;
+
+    l->ptr = 0;
+    l->row_stride = n * word;
+    l->inner_stride = l->row_stride + n * word;
+    l->outer_stride = l->inner_stride + n * word;
+    l->reduced = l->outer_stride + n * FR_CUDA_OUTER * word;
+    l->rest = l->reduced + n * word;
+    l->scalars = (l->rest + sizeof(struct fr_cuda_rest) + 15) / 16 * 16;
+    l->n_bytes = l->scalars + 16 * (size_t)(nest->n_scalars ? nest->n_scalars : 1);
+    l->by_address = l->n_bytes > FR_CUDA_ARGUMENT_BYTES;
+}
 
 static void
 write_head(struct fr_writer *w)
 {
-    int n = w->nest->n_operands ? w->nest->n_operands : 1;
+    const int             n = w->nest->n_operands ? w->nest->n_operands : 1;
+    struct fr_cuda_layout l;
 
-    W("\n/* Operands as in jit/loop.h; strides count bytes. */\nstruct nest_args {\n"
-      "    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d];\n"
-      "    int64_t n_rows, n_inner;\n    const void *scalars;\n    char *scratch;\n};\n",
-      n, n, n);
+    fr_cuda_layout(w->nest, &l);
+    W("\n/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,\n"
+      " * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */\n"
+      "struct nest_args {\n    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d], outer_stride[%d][%d];\n"
+      "    uint64_t reduced[%d];\n    int64_t n_rows, n_inner, outer[%d], n_shared, n_outer, n_shared_indices, n_walked_indices;\n"
+      "    uint64_t begun;\n    char *scratch;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
+      "static_assert(sizeof(struct nest_args) == %zu, \"as jit/emit_cuda.h has it\");\n",
+      n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
+    /* (Functions that are called: what has outer axes calls each once, and NVRTC is done sooner.) */
+    W("\n#ifndef OUTER /* whether there are outer axes */\n#define OUTER 1\n#endif\n\n"
+      "/* Where operand k is at one index of all shared axes and one of all others. */\n"
+      "static __device__ __noinline__ char *\nat_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)\n{\n"
+      "    char *p = g.ptr[k];\n\n    for (int a = (int)g.n_outer - 1; a >= 0; a--) {\n"
+      "        int64_t &i = a < g.n_shared ? shared : walked;\n\n        p += i %% g.outer[a] * g.outer_stride[k][a];\n"
+      "        i /= g.outer[a];\n    }\n    return p;\n}\n");
+    if (fr_nest_accumulates(w->nest))
+        W("\n/* The bits of those of the others that are not at their beginning. */\n"
+          "static __device__ __noinline__ uint64_t\nwalked_bits(const struct nest_args &g, int64_t walked)\n{\n"
+          "    uint64_t bits = g.begun;\n\n    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {\n"
+          "        bits |= (uint64_t)(walked %% g.outer[a] != 0) << a;\n        walked /= g.outer[a];\n    }\n    return bits;\n}\n");
 }
 
 static void
 write_entry(struct fr_writer *w)
 {
-    W("\nextern \"C\" __global__ void __launch_bounds__(%d)\nfrit_nest(const struct nest_args "
-      "g)\n{\n"
-      "    char *const *const ptr = g.ptr;\n"
-      "    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
-      "    const void *const scalars = g.scalars;\n"
-      "    const int64_t n_inner = g.n_inner;\n",
-      THREADS);
+    struct fr_cuda_layout l;
+
+    fr_cuda_layout(w->nest, &l);
+    W("\nextern \"C\" __global__ void __launch_bounds__(%d)\n", THREADS);
+    if (l.by_address)
+        W("frit_nest(const struct nest_args *const args)\n{\n    const struct nest_args &g = *args;\n");
+    else
+        W("frit_nest(const __grid_constant__ struct nest_args g)\n{\n");
+    W("    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
+      "    const void *const scalars = g.scalars;\n    const int64_t n_inner = g.n_inner;\n    char *ptr[%d];\n",
+      w->nest->n_operands ? w->nest->n_operands : 1);
     if (!w->nest->n_scalars)
         W("    (void)scalars;\n");
     W("    (void)ptr;\n    (void)row_stride;\n    (void)inner_stride;\n    (void)n_inner;\n");
 }
 
+/* ptr[] at these indices of the shared axes and the others. */
+static void
+write_seek(struct fr_writer *w, const char *shared, const char *walked)
+{
+    for (int k = 0; k < w->nest->n_operands; k++)
+        W("%sptr[%d] = OUTER ? at_outer(g, %d, %s, %s) : g.ptr[%d];\n", w->indent, k, k, shared, walked, k);
+}
+
+/* A row without elements still stores its ROW values. */
 static void
 write_maps(struct fr_writer *w)
 {
-    const bool columns = fr_nest_accumulates(w->nest);
-
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
-    /* A row without elements still stores its ROW values. */
-    W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
-      "    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
-      "    const int64_t step = (int64_t)gridDim.x * blockDim.x;\n");
-    if (columns)
-        W("    for (int64_t j = first; j < n_cols; j += step)\n"
-          "    for (int64_t row = 0; row < g.n_rows; row++) {\n");
-    else
-        W("    for (int64_t i = first; i < g.n_rows * n_cols; i += step) {\n"
-          "        const int64_t row = i / n_cols, j = i %% n_cols;\n");
+    W("    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
+      "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {\n");
     w->indent = "        ";
+    write_seek(w, "o", "0");
+    W("        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
+      "             row += (int64_t)gridDim.y * blockDim.y) {\n");
+    w->indent = "            ";
+    w->guard = "if (first == 0) ";
+    fr_write_operands(w, true, "row");
+    fr_write_row(w, 0);
+    W("            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {\n");
+    w->indent = "                ";
+    fr_write_body(w);
+    W("            }\n");
+    w->indent = "            ";
+    fr_write_row(w, 1);
+    W("        }\n    }\n}\n");
+}
+
+/* Accumulators of no rows. */
+static void
+write_identities(struct fr_writer *w)
+{
+    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
+        const struct fr_inst *in = &w->nest->insts[i];
+
+        if (in->kind != FR_INST_ACCUM)
+            continue;
+        for (int p = 0; p < fr_parts(in->dtype); p++) {
+            W("%sAT(%s, ptr[%d], j * inner_stride[%d])[%d] = ", w->indent, fr_part_memory_type(in->dtype), in->operand,
+              in->operand, p);
+            fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
+            W(";\n");
+        }
+    }
+}
+
+static void
+write_columns(struct fr_writer *w)
+{
+    w->indent = "    ";
+    fr_write_scalars(w, NULL, false);
+    W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
+      "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n"
+      "    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
+      "        if (g.n_walked_indices == 0 || g.n_rows == 0) {\n");
+    w->indent = "            ";
+    write_seek(w, "o", "0");
+    W("            if (j < n_inner) {\n");
+    w->indent = "                ";
+    write_identities(w);
+    W("            }\n        }\n        for (int64_t i = 0; i < g.n_walked_indices; i++) {\n"
+      "            uint64_t walked = OUTER ? walked_bits(g, i) : g.begun;\n\n");
+    w->indent = "            ";
+    write_seek(w, "o", "i");
+    W("            for (int64_t row = 0; row < g.n_rows; row++) {\n");
+    w->indent = "                ";
     w->guard = "if (j == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("        if (j < n_inner) {\n");
-    w->indent = "            ";
+    W("                if (j < n_inner) {\n");
+    w->indent = "                    ";
     fr_write_body(w);
-    W("        }\n");
-    w->indent = "        ";
+    W("                }\n                walked |= (uint64_t)1 << 32;\n");
+    w->indent = "                ";
     fr_write_row(w, 1);
-    W("    }\n}\n");
+    W("            }\n        }\n    }\n}\n");
 }
 
 /* t.v4 = the v4 of the thread whose number differs in bit k. */
@@ -247,6 +344,24 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
     fr_write_results(w, pass);
 }
 
+/* Rows in order, by one block for each index of the axes that accumulators keep. */
+static void
+write_walk_of_rows(struct fr_writer *w)
+{
+    W("    r.reduced = g.reduced;\n"
+      "    for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)\n"
+      "    for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {\n"
+      "        const int64_t row = g.n_rows > 0 ? i %% g.n_rows : 0, walked = g.n_rows > 0 ? i / g.n_rows : 0;\n\n"
+      "        if (g.n_walked_indices * g.n_rows == 0) {\n");
+    w->indent = "            ";
+    write_seek(w, "o", "0");
+    W("            for (int64_t j = threadIdx.x; j < n_inner; j += %d) {\n", THREADS);
+    w->indent = "                ";
+    write_identities(w);
+    W("            }\n            continue;\n        }\n"
+      "        r.walked = walked_bits(g, walked) | (uint64_t)(row != 0) << %d;\n", FR_CUDA_ROWS_BIT);
+}
+
 static void
 write_rows(struct fr_writer *w)
 {
@@ -261,12 +376,13 @@ write_rows(struct fr_writer *w)
     snprintf(text, sizeof text, "g.scratch + (size_t)blockIdx.x * %zu", scratch);
     fr_write_rowbufs(w, text);
     if (fr_nest_accumulates(w->nest))
-        W("    if (blockIdx.x > 0)\n        return;\n"
-          "    for (int64_t row = 0; row < g.n_rows; row++) {\n");
+        write_walk_of_rows(w);
     else
-        W("    for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {\n");
+        W("    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {\n"
+          "        const int64_t row = i %% g.n_rows, o = i / g.n_rows, walked = 0;\n\n");
     w->indent = "        ";
     w->guard = "if (threadIdx.x == 0) ";
+    write_seek(w, "o", "walked");
     fr_write_operands(w, false, "row");
     for (int s = 0; s < w->nest->n_stages; s++) {
         fr_write_row(w, s);
@@ -282,13 +398,16 @@ void
 fr_write_cuda(struct fr_writer *w)
 {
     write_head(w);
-    if (fr_has_stages(w->nest)) {
+    if (!fr_has_stages(w->nest)) {
+        write_entry(w);
+        if (fr_nest_accumulates(w->nest))
+            write_columns(w);
+        else
+            write_maps(w);
+    } else {
         fr_write_row_struct(w);
         write_functions(w);
         write_entry(w);
         write_rows(w);
-    } else {
-        write_entry(w);
-        write_maps(w);
     }
 }

@@ -209,19 +209,36 @@ fr_write_store(struct fr_writer *w, fr_dtype d, const struct fr_names *mem,
         W("%s%s%s = %s;\n", w->indent, guard, mem->s[p], value->s[p]);
 }
 
-/* operand = combine(operand, value) */
+/* operand = combine(operand, value). In C the launcher has filled the operand; in CUDA C the first value of all finds the
+ * identity in its place, and is itself the first where the operation has none. */
 static void
 write_accum(struct fr_writer *w, int i)
 {
     const struct fr_inst *in = &w->nest->insts[i];
+    const bool            cuda = w->dialect == FR_DIALECT_CUDA, picks = fr_op_picks(in->op);
     struct fr_names       mem = element_names(w, in->operand, in->level), args[2], sum;
 
     args[0] = fr_names_make("", "m", i, in->dtype);
     args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype, fr_value_names(w, in->a[0]), i);
     sum = fr_names_make("", "n", i, in->dtype);
-    fr_write_load(w, in->dtype, &args[0], &mem);
+    if (cuda)
+        W("%sconst bool first_%d = (%swalked & %sreduced[%d]) == 0;\n", w->indent, i, w->row, *w->row ? w->row : "g.", in->operand);
+    for (int p = 0; cuda && p < fr_parts(in->dtype); p++) {
+        W("%sconst %s %s = first_%d ? ", w->indent, fr_part_type(in->dtype), args[0].s[p], i);
+        if (picks)
+            W("%s", args[1].s[p]);
+        else
+            fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
+        W(" : %s%s;\n", mem.s[p], in->dtype == FR_BOOL ? " != 0" : "");
+    }
+    if (!cuda)
+        fr_write_load(w, in->dtype, &args[0], &mem);
     fr_write_op(w, fr_op_info[in->op].combine, in->dtype, args, &sum, sum.s[0]);
-    fr_write_store(w, in->dtype, &mem, &sum, "");
+    for (int p = 0; p < fr_parts(in->dtype); p++)
+        if (cuda && picks)
+            W("%s%s = first_%d ? %s : %s;\n", w->indent, mem.s[p], i, args[1].s[p], sum.s[p]);
+        else
+            W("%s%s = %s;\n", w->indent, mem.s[p], sum.s[p]);
 }
 
 static void
@@ -324,16 +341,31 @@ fr_write_scalars(struct fr_writer *w, const uint8_t *users, bool sharing)
         }
 }
 
+static bool
+runs_in_row(const struct fr_nest *nest, uint32_t i, int stage)
+{
+    const struct fr_inst *in = &nest->insts[i];
+
+    return in->level == FR_LEVEL_ROW && in->stage == stage && in->kind != FR_INST_REDUCE;
+}
+
 void
 fr_write_row(struct fr_writer *w, int stage)
 {
-    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
-        const struct fr_inst *in = &w->nest->insts[i];
+    const struct fr_nest *nest = w->nest;
+    bool                  waits = w->dialect == FR_DIALECT_CUDA && *w->row;   /* all threads of a block have a row */
 
-        if (in->level != FR_LEVEL_ROW || in->stage != stage || in->kind == FR_INST_REDUCE)
+    for (uint32_t k = 0; k < 2 * nest->n_insts; k++) {
+        const uint32_t i = k % nest->n_insts;
+
+        if (!runs_in_row(nest, i, stage) || !fr_is_its_turn(nest, k))
             continue;
+        if (nest->insts[i].kind == FR_INST_STORE && waits) {
+            W("%s__syncthreads();\n", w->indent);   /* every thread has loaded what one of them writes over */
+            waits = false;
+        }
         fr_write_inst(w, (int)i);
-        if (in->kind != FR_INST_STORE && *w->row)
+        if (nest->insts[i].kind != FR_INST_STORE && *w->row)
             fr_write_share(w, (int)i);
     }
 }
@@ -344,7 +376,7 @@ fr_write_body(struct fr_writer *w)
     uint8_t runs[FR_MAX_INSTS];
 
     fr_nest_stage_runs(w->nest, 0, true, runs);
-    for (uint32_t i = 0; i < w->nest->n_insts; i++)
-        if (runs[i])
-            fr_write_inst(w, (int)i);
+    for (uint32_t k = 0; k < 2 * w->nest->n_insts; k++)
+        if (runs[k % w->nest->n_insts] && fr_is_its_turn(w->nest, k))
+            fr_write_inst(w, (int)(k % w->nest->n_insts));
 }

@@ -49,6 +49,14 @@ static inline int fr_parts(fr_dtype d) { return fr_dtype_is_complex(d) ? 2 : 1; 
 static inline const char *fr_part_type(fr_dtype d) { return fr_text_type(fr_machine_type(d)); }
 static inline const char *fr_part_memory_type(fr_dtype d) { return fr_text_memory_type(fr_machine_type(d)); }
 
+/* Of twice as many turns as there are instructions: turn k is instruction k % n's, unless that is for the other round. Stores
+ * come last: a result may lie in the memory of an operand, of which each element is loaded before. */
+static inline bool
+fr_is_its_turn(const struct fr_nest *nest, uint32_t k)
+{
+    return fr_inst_writes(&nest->insts[k % nest->n_insts]) == (k >= nest->n_insts);
+}
+
 /* ---- emit_nest.c: values and instructions ---- */
 
 /* "v" 3 -> v3, or v3r and v3i; `of` stands before ("a->"). */

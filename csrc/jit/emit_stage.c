@@ -53,6 +53,8 @@ fr_write_row_struct(struct fr_writer *w)
             for (int p = 0; p < fr_parts(in->dtype); p++)
                 W("    %s %s;\n", fr_part_type(in->dtype), n.s[p]);
     }
+    if (w->dialect == FR_DIALECT_CUDA && fr_nest_accumulates(w->nest))
+        W("    uint64_t walked;\n    const uint64_t *reduced;\n");
     W("};\n");
 }
 
@@ -264,10 +266,13 @@ fr_write_element(struct fr_writer *w, const struct fr_pass *pass)
     w->indent = "    ";
     w->row = "r->";
     w->element = true;
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
+    for (uint32_t k = 0; k < 2 * nest->n_insts; k++) {
+        const uint32_t        i = k % nest->n_insts;
         const struct fr_inst *in = &nest->insts[i];
         struct fr_names       v = fr_names_make("", "v", (int)i, in->dtype), b;
 
+        if (!fr_is_its_turn(nest, k))
+            continue;
         for (int p = 0; p < 2; p++)
             if (fr_parts(in->dtype) == 2)
                 snprintf(b.s[p], sizeof b.s[p], "r->b%u[2 * j + %d]", i, p);

@@ -324,8 +324,9 @@ static const struct {
     [FR_M_NE] = {NULL, NULL, "%a != %b"},
     [FR_M_LT] = {NULL, NULL, "%a < %b"},
     [FR_M_LE] = {NULL, NULL, "%a <= %b"},
-    [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
-    [FR_M_RARE] = {"%a ? %b : %c", "%a ? %b : %c", "(%a & %b) | (!%a & %c)"},
+    /* Of truths: NVRTC 12.9 makes (a & b) | (!a & c) a, for sm_100 and newer, where a and c are the same comparison. */
+    [FR_M_SELECT] = {"%a ? %b : %c", "%a ? %b : %c", "%c ^ (%a & (%b ^ %c))"},
+    [FR_M_RARE] = {"%a ? %b : %c", "%a ? %b : %c", "%c ^ (%a & (%b ^ %c))"},
 };
 
 /* Micro code on its way out; number[v] is what temporary v is called by, 0 if it gets no line. */

@@ -23,14 +23,15 @@ static struct fr_buffer *
 new_at(const struct fr_backend *home, size_t n_bytes, struct fr_err *err)
 {
     struct fr_buffer *b = fr_malloc(sizeof *b); /* not counted as array memory, which plans predict */
+    struct fr_err     said = {.code = FR_ENOMEM};
 
     if (b) {
         *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release, .home = home};
-        if ((b->mem = home ? home->alloc(n_bytes) : fr_host_alloc(n_bytes)))
+        if ((b->mem = home ? home->alloc(n_bytes, &said) : fr_host_alloc(n_bytes)))
             return b;
         fr_free(b);
     }
-    fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", n_bytes);
+    fr_backend_refused(&said, err, "Unable to allocate %zu bytes for an array", n_bytes);
     return NULL;
 }
 

@@ -38,12 +38,13 @@ is_lent(const struct fr_lent *lent, int node)
 fr_status
 fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_t n_bytes, struct fr_err *err)
 {
-    char *mem = fr_backend->alloc((size_t)p->place[node].bytes), *host = p->base[node];
+    struct fr_err said;
+    char *mem = fr_backend->alloc((size_t)p->place[node].bytes, &said), *host = p->base[node];
 
     FR_ASSERT(lent->n < p->n_leaves && !is_lent(lent, node)); /* else its base would end as the first copy's */
     FR_ASSERT(p->place[node].kind == FR_PLACE_LEAF && first >= 0 && first + n_bytes <= p->place[node].bytes);
     if (!mem)
-        return fr_fail(err, FR_ENOMEM, "Unable to allocate %lld bytes for an operand", (long long)p->place[node].bytes);
+        return fr_backend_refused(&said, err, "Unable to allocate %lld bytes for an operand", (long long)p->place[node].bytes);
     lent->of[lent->n].node = node;
     lent->of[lent->n].host = host;
     lent->of[lent->n].first = first;

@@ -24,17 +24,16 @@ fr_plan_drop_fresh(struct fr_plan *p)
 static fr_status
 place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *err)
 {
+    struct fr_err said;
+
     for (int i = 0; i < p->n_new; i++) {
         int n = p->new_[i];
 
-        if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, err))) {
+        if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, &said))) {
             fr_plan_drop_fresh(p);
-            fr_fail(err, FR_ENOMEM,
-                    "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
-                    "and %lld for temporaries",
-                    (long long)p->place[n].bytes, (long long)p->new_bytes,
-                    (long long)n_temporary);
-            return FR_ENOMEM;
+            return fr_backend_refused(&said, err, "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
+                                      "and %lld for temporaries",
+                                      (long long)p->place[n].bytes, (long long)p->new_bytes, (long long)n_temporary);
         }
     }
     for (int i = p->n_leaves; i < p->n_placed; i++) {
@@ -164,12 +163,12 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     int       n_workers = p->n_bands ? fr_backend->n_workers() : 1;
     int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
     char     *arena = NULL, *scratch;
+    struct fr_err said;
     fr_status st;
 
-    if (n_temporary && !(arena = fr_backend->alloc((size_t)n_temporary)))
-        return fr_fail(err, FR_ENOMEM,
-                       "Unable to allocate %lld bytes for temporaries of this evaluation",
-                       (long long)n_temporary);
+    if (n_temporary && !(arena = fr_backend->alloc((size_t)n_temporary, &said)))
+        return fr_backend_refused(&said, err, "Unable to allocate %lld bytes for temporaries of this evaluation",
+                                  (long long)n_temporary);
     FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
     FR_ASSERT(!inputs->moving || fr_plan_stays_within(p, inputs->moving));
     scratch = arena + p->arena_bytes;

@@ -46,12 +46,13 @@ from ._core import (
     roll, rollaxis as rollaxis, rot90 as rot90, round as round, searchsorted as searchsorted, select
     as select, setdiff1d as setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sinc as
     sinc, softplus as softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum
-    as sum, swapaxes as swapaxes, take as take, take_along_axis as take_along_axis, tensordot as
-    tensordot, tile as tile, trace as trace, transpose as transpose, trapezoid as trapezoid, tri as
-    tri, tril as tril, triu as triu, tuned as tuned, union1d as union1d, unique as unique,
-    unique_all as unique_all, unique_counts as unique_counts, unique_inverse as unique_inverse,
-    unstack as unstack, unwrap as unwrap, vander as vander, var as var, vdot as vdot, vsplit as
-    vsplit, vstack as vstack, ways as ways, where as where, zeros as zeros, zeros_like as zeros_like)
+    as sum, swapaxes as swapaxes, synchronize as synchronize, take as take, take_along_axis as
+    take_along_axis, tensordot as tensordot, tile as tile, trace as trace, transpose as transpose,
+    trapezoid as trapezoid, tri as tri, tril as tril, triu as triu, tuned as tuned, union1d as
+    union1d, unique as unique, unique_all as unique_all, unique_counts as unique_counts,
+    unique_inverse as unique_inverse, unstack as unstack, unwrap as unwrap, vander as vander, var as
+    var, vdot as vdot, vsplit as vsplit, vstack as vstack, ways as ways, where as where, zeros as
+    zeros, zeros_like as zeros_like)
 from ._core import Ufunc
 from .explain import Explanation
 

@@ -8,9 +8,9 @@
 #include <ucontext.h>
 
 enum { THREADS = 256, STACK = 64 << 10 };
-struct dim { unsigned x; };
+struct dim { unsigned x, y, z; };
 
-static struct dim blockIdx_, gridDim_, blockDim_ = {THREADS};
+static struct dim blockIdx_, gridDim_ = {1, 1, 1}, blockDim_ = {THREADS, 1, 1};
 
 static struct thread {
     struct dim index;
@@ -56,7 +56,8 @@ run_block(void (*entry)(void))
         stacks = (char *)malloc((size_t)THREADS * STACK);
     for (int i = 0; i < THREADS; i++) {
         threads[i] = thread();
-        threads[i].index.x = (unsigned)i;
+        threads[i].index.x = (unsigned)i % blockDim_.x;
+        threads[i].index.y = (unsigned)i / blockDim_.x;
         getcontext(&threads[i].at);
         threads[i].at.uc_stack.ss_sp = stacks + (size_t)i * STACK;
         threads[i].at.uc_stack.ss_size = STACK;
@@ -96,7 +97,7 @@ __shfl_xor_sync(unsigned mask, T v, int k)
 
     memcpy(&self->slot, &v, sizeof v);
     __syncwarp(mask);
-    memcpy(&r, &threads[self->index.x ^ (unsigned)k].slot, sizeof r);
+    memcpy(&r, &threads[(self - threads) ^ k].slot, sizeof r);
     __syncwarp(mask);
     return r;
 }
@@ -105,6 +106,9 @@ __shfl_xor_sync(unsigned mask, T v, int k)
 #define __device__
 #define __shared__ static
 #define __launch_bounds__(n)
+#define __grid_constant__
+#define __noinline__
+#define __align__(n) alignas(n)
 #define threadIdx (self->index)
 #define blockIdx blockIdx_
 #define blockDim blockDim_

@@ -100,12 +100,13 @@ take_new(size_t n)
 }
 
 static void *
-apart_alloc(size_t n_bytes)
+apart_alloc(size_t n_bytes, struct fr_err *err)
 {
     int           c = class_of(n_bytes);
     struct block *b;
     void         *p = NULL;
 
+    err->code = FR_ENOMEM;
     if (n_bytes > REGION || fr_alloc_may_fail())
         return NULL;
     pthread_mutex_lock(&lock);

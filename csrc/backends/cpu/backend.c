@@ -33,6 +33,16 @@ fr_cpu_look_ahead(void)
     fr_compile_nudge();
 }
 
+void *
+fr_cpu_alloc(size_t n_bytes, struct fr_err *err)
+{
+    void *p = fr_memory_alloc(n_bytes);
+
+    if (FR_UNLIKELY(!p))
+        err->code = FR_ENOMEM;
+    return p;
+}
+
 fr_status
 fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
 {
@@ -43,7 +53,7 @@ fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
 
 const struct fr_backend fr_cpu_backend = {
     FR_CPU_KERNELS, .name = "cpu", .is_host = true, .runs_nodes = true,
-    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
+    .alloc = fr_cpu_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
     .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
     .kernel_ran = fr_cpu_kernel_ran, .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,

@@ -51,10 +51,11 @@ fr_status fr_cpu_schedule(const struct fr_lowered *, bool otherwise, struct fr_a
 bool      fr_cpu_schedule_dispatch(struct fr_nest *, int64_t bytes);
 bool      fr_cpu_schedule_near(struct fr_nest *, int operand);
 
-/* backend.c: these four, for other backends whose kernels are the CPU's, too. */
+/* backend.c: these, for other backends whose kernels are the CPU's, too. */
 fr_status fr_cpu_start(struct fr_err *);
 void      fr_cpu_stop(void);
 void      fr_cpu_look_ahead(void);
+void     *fr_cpu_alloc(size_t n_bytes, struct fr_err *);
 fr_status fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *);
 /* What those have of it in their struct fr_backend. */
 #define FR_CPU_KERNELS                                                                                                 \

@@ -65,7 +65,7 @@ parts_end(const struct fr_parts *l, int64_t ns)
 
 const struct fr_backend fr_ref_backend = {
     FR_CPU_KERNELS, .name = "ref", .is_host = true,
-    .alloc = fr_memory_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
+    .alloc = fr_cpu_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
     .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
     .kernel_ran = kernel_ran, .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
     .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .share = fr_pool_run,

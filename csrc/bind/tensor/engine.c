@@ -423,6 +423,24 @@ memory_trim(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+synchronize(PyObject *module, PyObject *unused)
+{
+    struct fr_err err;
+    fr_status     st = FR_OK;
+    void         *gil;
+
+    (void)module, (void)unused;
+    if (fr_backend->wait) {
+        gil = fr_hooks.release_gil();
+        st = fr_backend->wait(&err);
+        fr_hooks.take_gil(gil);
+    }
+    if (fr_errors_check(st, &err) < 0)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* The rows of the operation table, for tests that loop over them. */
 static PyObject *
 op_table(PyObject *module, PyObject *unused)
@@ -496,6 +514,10 @@ PyMethodDef fr_engine_methods[] = {
     {"alloc_live", alloc_live, METH_NOARGS, "alloc_live()\n--\n\nAllocations that are live now."},
     {"memory_trim", memory_trim, METH_NOARGS,
      "memory_trim()\n--\n\nGives pooled memory back to the system."},
+    {"synchronize", synchronize, METH_NOARGS,
+     "synchronize()\n--\n\n"
+     "Waits until the device has done all that it was given. What is pending is not computed: see frit.eval.\n\n"
+     "Nothing where results are computed by the processor (FRIT_DEVICE=cpu). RuntimeError: something failed there."},
     {"op_table", op_table, METH_NOARGS, "op_table()\n--\n\nThe rows of the operation table."},
     {NULL, NULL, 0, NULL},
 };

@@ -47,10 +47,10 @@ element_0(const struct row *r, int64_t j)
     const double v1 = AT(const double, r->p1, j * r->i1)[0];
     r->b1[j] = v1;
     const double v2 = v0 * v1;
+    t.v4 = v2;
     const double m3 = r->p3[j];
     const double n3 = m3 + v2;
     r->p3[j] = n3;
-    t.v4 = v2;
     return t;
 }
 
@@ -158,10 +158,10 @@ element_0x(const struct row *r, int64_t j)
     const double v0 = r->p0[j];
     const double v1 = AT(const double, r->p1, j * r->i1)[0];
     const double v2 = v0 * v1;
+    t.v4 = v2;
     const double m3 = r->p3[j];
     const double n3 = m3 + v2;
     r->p3[j] = n3;
-    t.v4 = v2;
     return t;
 }
 

@@ -24,14 +24,50 @@ typedef unsigned long long uint64_t;
 
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[4];
-    int64_t row_stride[4], inner_stride[4];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[4], inner_stride[4], outer_stride[4][4];
+    uint64_t reduced[4];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[1];
 };
+static_assert(sizeof(struct nest_args) == 368, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
+
+/* The bits of those of the others that are not at their beginning. */
+static __device__ __noinline__ uint64_t
+walked_bits(const struct nest_args &g, int64_t walked)
+{
+    uint64_t bits = g.begun;
+
+    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {
+        bits |= (uint64_t)(walked % g.outer[a] != 0) << a;
+        walked /= g.outer[a];
+    }
+    return bits;
+}
 
 /* What the stages of one row share. */
 struct row {
@@ -43,6 +79,8 @@ struct row {
     double *b0;
     double *b1;
     double v4;
+    uint64_t walked;
+    const uint64_t *reduced;
 };
 
 struct sums_0 {
@@ -59,10 +97,11 @@ element_0(const struct row *r, int64_t j)
     const double v1 = AT(const double, r->p1, j * r->i1)[0];
     r->b1[j] = v1;
     const double v2 = v0 * v1;
-    const double m3 = r->p3[j];
+    t.v4 = v2;
+    const bool first_3 = (r->walked & r->reduced[3]) == 0;
+    const double m3 = first_3 ? 0.0 : r->p3[j];
     const double n3 = m3 + v2;
     r->p3[j] = n3;
-    t.v4 = v2;
     return t;
 }
 
@@ -189,12 +228,12 @@ element_1(const struct row *r, int64_t j)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[4];
     (void)scalars;
     (void)ptr;
     (void)row_stride;
@@ -204,9 +243,26 @@ frit_nest(const struct nest_args g)
 
     r.b0 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 0);
     r.b1 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 66048);
-    if (blockIdx.x > 0)
-        return;
-    for (int64_t row = 0; row < g.n_rows; row++) {
+    r.reduced = g.reduced;
+    for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)
+    for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {
+        const int64_t row = g.n_rows > 0 ? i % g.n_rows : 0, walked = g.n_rows > 0 ? i / g.n_rows : 0;
+
+        if (g.n_walked_indices * g.n_rows == 0) {
+            ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
+            ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
+            ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+            ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
+            for (int64_t j = threadIdx.x; j < n_inner; j += 256) {
+                AT(double, ptr[3], j * inner_stride[3])[0] = 0.0;
+            }
+            continue;
+        }
+        r.walked = walked_bits(g, walked) | (uint64_t)(row != 0) << 32;
+        ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];
+        ptr[3] = OUTER ? at_outer(g, 3, o, walked) : g.ptr[3];
         r.p0 = (const double *)(ptr[0] + row * row_stride[0]);
         r.p1 = ptr[1] + row * row_stride[1];
         r.i1 = inner_stride[1];

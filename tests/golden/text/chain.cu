@@ -24,43 +24,69 @@ typedef unsigned long long uint64_t;
 
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[3];
-    int64_t row_stride[3], inner_stride[3];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[3], inner_stride[3], outer_stride[3][4];
+    uint64_t reduced[3];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[1];
 };
+static_assert(sizeof(struct nest_args) == 304, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[3];
     (void)ptr;
     (void)row_stride;
     (void)inner_stride;
     (void)n_inner;
     const float v2 = AT(const float, scalars, 0)[0];
-    const int64_t n_cols = n_inner > 0 ? n_inner : 1;
     const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = first; i < g.n_rows * n_cols; i += step) {
-        const int64_t row = i / n_cols, j = i % n_cols;
-        const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
-        const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
-        float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
-        if (j < n_inner) {
-            const float v0 = p0[j];
-            const float v1 = p1[j];
-            const float v3 = v0 * v1;
-            const float v4 = v3 + v2;
-            const bool v5 = v4 < v0;
-            const float v6 = v5 ? v4 : v0;
-            p2[j] = v6;
+    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {
+        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;
+             row += (int64_t)gridDim.y * blockDim.y) {
+            const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
+            const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
+            float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
+            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
+                const float v0 = p0[j];
+                const float v1 = p1[j];
+                const float v3 = v0 * v1;
+                const float v4 = v3 + v2;
+                const bool v5 = v4 < v0;
+                const float v6 = v5 ? v4 : v0;
+                p2[j] = v6;
+            }
         }
     }
 }

@@ -17,49 +17,113 @@ typedef unsigned short uint16_t;
 typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;
 
+static inline __device__ float
+as_f32_u32(uint32_t x)
+{
+    float r;
+
+    memcpy(&r, &x, sizeof r);
+    return r;
+}
+
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[3];
-    int64_t row_stride[3], inner_stride[3];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[3], inner_stride[3], outer_stride[3][4];
+    uint64_t reduced[3];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[1];
 };
+static_assert(sizeof(struct nest_args) == 304, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
+
+/* The bits of those of the others that are not at their beginning. */
+static __device__ __noinline__ uint64_t
+walked_bits(const struct nest_args &g, int64_t walked)
+{
+    uint64_t bits = g.begun;
+
+    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {
+        bits |= (uint64_t)(walked % g.outer[a] != 0) << a;
+        walked /= g.outer[a];
+    }
+    return bits;
+}
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[3];
     (void)scalars;
     (void)ptr;
     (void)row_stride;
     (void)inner_stride;
     (void)n_inner;
     const int64_t n_cols = n_inner > 0 ? n_inner : 1;
-    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t j = first; j < n_cols; j += step)
-    for (int64_t row = 0; row < g.n_rows; row++) {
-        const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
-        float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
-        float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
-        if (j < n_inner) {
-            const float v0 = p0[j];
-            const float v1 = v0 * v0;
-            const float m2 = p1[j];
-            const float n2 = m2 + v1;
-            p1[j] = n2;
-            const float m3 = p2[j];
-            const bool n3_1 = v0 < m3;
-            const bool n3_2 = m3 != m3;
-            const bool n3_3 = n3_1 | n3_2;
-            const float n3 = n3_3 ? m3 : v0;
-            p2[j] = n3;
+    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
+    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {
+        if (g.n_walked_indices == 0 || g.n_rows == 0) {
+            ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
+            ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
+            ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+            if (j < n_inner) {
+                AT(float, ptr[1], j * inner_stride[1])[0] = 0.0f;
+                AT(float, ptr[2], j * inner_stride[2])[0] = as_f32_u32(0xff800000u);
+            }
+        }
+        for (int64_t i = 0; i < g.n_walked_indices; i++) {
+            uint64_t walked = OUTER ? walked_bits(g, i) : g.begun;
+
+            ptr[0] = OUTER ? at_outer(g, 0, o, i) : g.ptr[0];
+            ptr[1] = OUTER ? at_outer(g, 1, o, i) : g.ptr[1];
+            ptr[2] = OUTER ? at_outer(g, 2, o, i) : g.ptr[2];
+            for (int64_t row = 0; row < g.n_rows; row++) {
+                const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
+                float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
+                float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
+                if (j < n_inner) {
+                    const float v0 = p0[j];
+                    const float v1 = v0 * v0;
+                    const bool first_2 = (walked & g.reduced[1]) == 0;
+                    const float m2 = first_2 ? 0.0f : p1[j];
+                    const float n2 = m2 + v1;
+                    p1[j] = n2;
+                    const bool first_3 = (walked & g.reduced[2]) == 0;
+                    const float m3 = first_3 ? v0 : p2[j];
+                    const bool n3_1 = v0 < m3;
+                    const bool n3_2 = m3 != m3;
+                    const bool n3_3 = n3_1 | n3_2;
+                    const float n3 = n3_3 ? m3 : v0;
+                    p2[j] = first_3 ? v0 : n3;
+                }
+                walked |= (uint64_t)1 << 32;
+            }
         }
     }
 }

@@ -37,14 +37,37 @@ typedef unsigned long long uint64_t;
 
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[5];
-    int64_t row_stride[5], inner_stride[5];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[5], inner_stride[5], outer_stride[5][4];
+    uint64_t reduced[5];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[2];
 };
+static_assert(sizeof(struct nest_args) == 448, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
 
 /* What the stages of one row share. */
 struct row {
@@ -325,12 +348,12 @@ element_2(const struct row *r, int64_t j)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[5];
     (void)ptr;
     (void)row_stride;
     (void)inner_stride;
@@ -339,7 +362,14 @@ frit_nest(const struct nest_args g)
 
     const double v3 = AT(const double, scalars, 0)[0];
     const double v4 = AT(const double, scalars, 16)[0];
-    for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {
+    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {
+        const int64_t row = i % g.n_rows, o = i / g.n_rows, walked = 0;
+
+        ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];
+        ptr[3] = OUTER ? at_outer(g, 3, o, walked) : g.ptr[3];
+        ptr[4] = OUTER ? at_outer(g, 4, o, walked) : g.ptr[4];
         r.p0 = (const double *)(ptr[0] + row * row_stride[0]);
         r.p1 = (const double *)(ptr[1] + row * row_stride[1]);
         r.p2 = ptr[2] + row * row_stride[2];
@@ -358,6 +388,7 @@ frit_nest(const struct nest_args g)
         const double v11 = v10 + v4;
         const double v12 = sqrt(v11);
         r.v12 = v12;
+        __syncthreads();
         if (threadIdx.x == 0) r.p4[0] = v12;
         for (int64_t j = threadIdx.x; j < n_inner; j += 256)
             element_2(&r, j);

@@ -66,14 +66,37 @@ as_f32_u32(uint32_t x)
 
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[13];
-    int64_t row_stride[13], inner_stride[13];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[13], inner_stride[13], outer_stride[13][4];
+    uint64_t reduced[13];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[1];
 };
+static_assert(sizeof(struct nest_args) == 944, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
 
 /* What the stages of one row share. */
 struct row {
@@ -641,12 +664,12 @@ gather_0(struct accs_0 *a)
 }
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[13];
     (void)scalars;
     (void)ptr;
     (void)row_stride;
@@ -654,7 +677,22 @@ frit_nest(const struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    for (int64_t row = blockIdx.x; row < g.n_rows; row += gridDim.x) {
+    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {
+        const int64_t row = i % g.n_rows, o = i / g.n_rows, walked = 0;
+
+        ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];
+        ptr[3] = OUTER ? at_outer(g, 3, o, walked) : g.ptr[3];
+        ptr[4] = OUTER ? at_outer(g, 4, o, walked) : g.ptr[4];
+        ptr[5] = OUTER ? at_outer(g, 5, o, walked) : g.ptr[5];
+        ptr[6] = OUTER ? at_outer(g, 6, o, walked) : g.ptr[6];
+        ptr[7] = OUTER ? at_outer(g, 7, o, walked) : g.ptr[7];
+        ptr[8] = OUTER ? at_outer(g, 8, o, walked) : g.ptr[8];
+        ptr[9] = OUTER ? at_outer(g, 9, o, walked) : g.ptr[9];
+        ptr[10] = OUTER ? at_outer(g, 10, o, walked) : g.ptr[10];
+        ptr[11] = OUTER ? at_outer(g, 11, o, walked) : g.ptr[11];
+        ptr[12] = OUTER ? at_outer(g, 12, o, walked) : g.ptr[12];
         r.p0 = (const float *)(ptr[0] + row * row_stride[0]);
         r.p1 = (const double *)(ptr[1] + row * row_stride[1]);
         r.p2 = (const uint16_t *)(ptr[2] + row * row_stride[2]);
@@ -731,6 +769,7 @@ frit_nest(const struct nest_args g)
         const bool v10 = a0.v10;
         const bool v11 = a0.v11;
         const float v12 = a0.v12;
+        __syncthreads();
         if (threadIdx.x == 0) r.p3[0] = v3;
         if (threadIdx.x == 0) r.p4[0] = v4r;
         if (threadIdx.x == 0) r.p4[1] = v4i;

@@ -72,8 +72,6 @@ frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stri
             const float v2r = fmaf(v0r, v0r, v2_2);
             const float v2_4 = v0i * v0r;
             const float v2i = fmaf(v0r, v0i, v2_4);
-            AT(float, p1, j * i1)[0] = v2r;
-            AT(float, p1, j * i1)[1] = v2i;
             const int64_t v4 = p2 + j * i2;
             const uint16_t v5 = AT(const uint16_t, p3, j * i3)[0];
             const bool v6_1 = 70000ll < v4;
@@ -149,6 +147,8 @@ frit_rows(char *const *ptr, const int64_t *row_stride, const int64_t *inner_stri
             const uint32_t v7_33 = v7_32 | v7_20;
             const float v7_34 = as_f32_u32(v7_33);
             const bool v7 = v7_17 < v7_34;
+            AT(float, p1, j * i1)[0] = v2r;
+            AT(float, p1, j * i1)[1] = v2i;
             p4[j] = v7;
         }
     }

@@ -48,132 +48,162 @@ as_f32_u32(uint32_t x)
 
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
-/* Operands as in jit/loop.h; strides count bytes. */
+/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
+ * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
 struct nest_args {
     char *ptr[7];
-    int64_t row_stride[7], inner_stride[7];
-    int64_t n_rows, n_inner;
-    const void *scalars;
+    int64_t row_stride[7], inner_stride[7], outer_stride[7][4];
+    uint64_t reduced[7];
+    int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
+    uint64_t begun;
     char *scratch;
+    struct __align__(16) { char bytes[16]; } scalars[1];
 };
+static_assert(sizeof(struct nest_args) == 560, "as jit/emit_cuda.h has it");
+
+#ifndef OUTER /* whether there are outer axes */
+#define OUTER 1
+#endif
+
+/* Where operand k is at one index of all shared axes and one of all others. */
+static __device__ __noinline__ char *
+at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+{
+    char *p = g.ptr[k];
+
+    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
+        int64_t &i = a < g.n_shared ? shared : walked;
+
+        p += i % g.outer[a] * g.outer_stride[k][a];
+        i /= g.outer[a];
+    }
+    return p;
+}
 
 extern "C" __global__ void __launch_bounds__(256)
-frit_nest(const struct nest_args g)
+frit_nest(const __grid_constant__ struct nest_args g)
 {
-    char *const *const ptr = g.ptr;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
+    char *ptr[7];
     (void)scalars;
     (void)ptr;
     (void)row_stride;
     (void)inner_stride;
     (void)n_inner;
-    const int64_t n_cols = n_inner > 0 ? n_inner : 1;
     const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    const int64_t step = (int64_t)gridDim.x * blockDim.x;
-    for (int64_t i = first; i < g.n_rows * n_cols; i += step) {
-        const int64_t row = i / n_cols, j = i % n_cols;
-        char *const p0 = ptr[0] + row * row_stride[0];
-        const int64_t i0 = inner_stride[0];
-        const double *const p5 = (const double *)(ptr[5] + row * row_stride[5]);
-        char *const p1 = ptr[1] + row * row_stride[1];
-        const int64_t i1 = inner_stride[1];
-        const int64_t p2 = (int64_t)ptr[2] + row * row_stride[2];
-        const int64_t i2 = inner_stride[2];
-        char *const p3 = ptr[3] + row * row_stride[3];
-        const int64_t i3 = inner_stride[3];
-        uint8_t *const p4 = (uint8_t *)(ptr[4] + row * row_stride[4]);
-        double *const p6 = (double *)(ptr[6] + row * row_stride[6]);
-        const double v1 = p5[0];
-        const double v9 = -(v1);
-        if (j == 0) p6[0] = v9;
-        if (j < n_inner) {
-            const float v0r = AT(const float, p0, j * i0)[0];
-            const float v0i = AT(const float, p0, j * i0)[1];
-            const float v2_1 = v0i * v0i;
-            const float v2_2 = -(v2_1);
-            const float v2r = fmaf(v0r, v0r, v2_2);
-            const float v2_4 = v0i * v0r;
-            const float v2i = fmaf(v0r, v0i, v2_4);
-            AT(float, p1, j * i1)[0] = v2r;
-            AT(float, p1, j * i1)[1] = v2i;
-            const int64_t v4 = p2 + j * i2;
-            const uint16_t v5 = AT(const uint16_t, p3, j * i3)[0];
-            const bool v6_1 = 70000ll < v4;
-            const int64_t v6_2 = v6_1 ? 70000ll : v4;
-            const bool v6_3 = v6_2 < -70000ll;
-            const int64_t v6_4 = v6_3 ? -70000ll : v6_2;
-            const int32_t v6_5 = (int32_t)v6_4;
-            const float v6_6 = (float)v6_5;
-            const uint32_t v6_7 = as_u32_f32(v6_6);
-            const uint32_t v6_8 = (uint32_t)(v6_7 >> 16u);
-            const uint32_t v6_9 = v6_8 & 0x8000u;
-            const float v6_10 = fabsf(v6_6);
-            const uint32_t v6_11 = as_u32_f32(v6_10);
-            const uint32_t v6_12 = (uint32_t)(v6_11 >> 13u);
-            const uint32_t v6_13 = v6_12 & 1u;
-            const uint32_t v6_14 = (uint32_t)((uint32_t)v6_13 + (uint32_t)4095u);
-            const uint32_t v6_15 = (uint32_t)((uint32_t)v6_11 - (uint32_t)0x38000000u);
-            const uint32_t v6_16 = (uint32_t)((uint32_t)v6_15 + (uint32_t)v6_14);
-            const uint32_t v6_17 = (uint32_t)(v6_16 >> 13u);
-            const bool v6_18 = v6_11 < 0x38800000u;
-            const float v6_19 = v6_18 ? v6_10 : 0.0f;
-            const float v6_20 = v6_19 * 0x1.555556p-113f;
-            const uint32_t v6_21 = as_u32_f32(0.5f);
-            const float v6_22 = v6_19 + v6_20;
-            const float v6_23 = v6_22 + 0.5f;
-            const uint32_t v6_24 = as_u32_f32(v6_23);
-            const uint32_t v6_25 = (uint32_t)((uint32_t)v6_24 - (uint32_t)v6_21);
-            const uint32_t v6_26 = v6_12 & 1023u;
-            const bool v6_27 = 0x7f800000u < v6_11;
-            const uint32_t v6_28 = v6_18 ? v6_25 : v6_17;
-            const bool v6_29 = 0x477ff000u <= v6_11;
-            const float v6_30 = v6_10 * 0x1.001002p+112f;
-            const uint32_t v6_31 = as_u32_f32(v6_30);
-            const uint32_t v6_32 = (uint32_t)(v6_31 >> 13u);
-            const uint32_t v6_33 = v6_32 & 0x7c00u;
-            const uint32_t v6_34 = v6_29 ? v6_33 : v6_28;
-            const uint32_t v6_35 = v6_26 | 0x7e00u;
-            const uint32_t v6_36 = v6_27 ? v6_35 : v6_34;
-            const uint32_t v6_37 = v6_36 | v6_9;
-            const uint16_t v6 = (uint16_t)v6_37;
-            const uint32_t v7_1 = (uint32_t)v5;
-            const uint32_t v7_2 = v7_1 & 0x8000u;
-            const uint32_t v7_3 = (uint32_t)((uint32_t)v7_2 << 16u);
-            const uint32_t v7_4 = v7_1 & 0x7fffu;
-            const uint32_t v7_5 = (uint32_t)((uint32_t)v7_4 << 13u);
-            const uint32_t v7_6 = (uint32_t)((uint32_t)v7_5 + (uint32_t)0x38000000u);
-            const bool v7_7 = 0x7c00u <= v7_4;
-            const bool v7_8 = v7_4 < 1024u;
-            const int32_t v7_9 = (int32_t)(v7_4);
-            const float v7_10 = (float)v7_9;
-            const float v7_11 = v7_10 * 0x1.0p-24f;
-            const uint32_t v7_12 = (uint32_t)((uint32_t)v7_6 + (uint32_t)0x38000000u);
-            const uint32_t v7_13 = v7_7 ? v7_12 : v7_6;
-            const uint32_t v7_14 = as_u32_f32(v7_11);
-            const uint32_t v7_15 = v7_8 ? v7_14 : v7_13;
-            const uint32_t v7_16 = v7_15 | v7_3;
-            const float v7_17 = as_f32_u32(v7_16);
-            const uint32_t v7_18 = (uint32_t)v6;
-            const uint32_t v7_19 = v7_18 & 0x8000u;
-            const uint32_t v7_20 = (uint32_t)((uint32_t)v7_19 << 16u);
-            const uint32_t v7_21 = v7_18 & 0x7fffu;
-            const uint32_t v7_22 = (uint32_t)((uint32_t)v7_21 << 13u);
-            const uint32_t v7_23 = (uint32_t)((uint32_t)v7_22 + (uint32_t)0x38000000u);
-            const bool v7_24 = 0x7c00u <= v7_21;
-            const bool v7_25 = v7_21 < 1024u;
-            const int32_t v7_26 = (int32_t)(v7_21);
-            const float v7_27 = (float)v7_26;
-            const float v7_28 = v7_27 * 0x1.0p-24f;
-            const uint32_t v7_29 = (uint32_t)((uint32_t)v7_23 + (uint32_t)0x38000000u);
-            const uint32_t v7_30 = v7_24 ? v7_29 : v7_23;
-            const uint32_t v7_31 = as_u32_f32(v7_28);
-            const uint32_t v7_32 = v7_25 ? v7_31 : v7_30;
-            const uint32_t v7_33 = v7_32 | v7_20;
-            const float v7_34 = as_f32_u32(v7_33);
-            const bool v7 = v7_17 < v7_34;
-            p4[j] = v7;
+    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {
+        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+        ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
+        ptr[4] = OUTER ? at_outer(g, 4, o, 0) : g.ptr[4];
+        ptr[5] = OUTER ? at_outer(g, 5, o, 0) : g.ptr[5];
+        ptr[6] = OUTER ? at_outer(g, 6, o, 0) : g.ptr[6];
+        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;
+             row += (int64_t)gridDim.y * blockDim.y) {
+            char *const p0 = ptr[0] + row * row_stride[0];
+            const int64_t i0 = inner_stride[0];
+            const double *const p5 = (const double *)(ptr[5] + row * row_stride[5]);
+            char *const p1 = ptr[1] + row * row_stride[1];
+            const int64_t i1 = inner_stride[1];
+            const int64_t p2 = (int64_t)ptr[2] + row * row_stride[2];
+            const int64_t i2 = inner_stride[2];
+            char *const p3 = ptr[3] + row * row_stride[3];
+            const int64_t i3 = inner_stride[3];
+            uint8_t *const p4 = (uint8_t *)(ptr[4] + row * row_stride[4]);
+            double *const p6 = (double *)(ptr[6] + row * row_stride[6]);
+            const double v1 = p5[0];
+            const double v9 = -(v1);
+            if (first == 0) p6[0] = v9;
+            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
+                const float v0r = AT(const float, p0, j * i0)[0];
+                const float v0i = AT(const float, p0, j * i0)[1];
+                const float v2_1 = v0i * v0i;
+                const float v2_2 = -(v2_1);
+                const float v2r = fmaf(v0r, v0r, v2_2);
+                const float v2_4 = v0i * v0r;
+                const float v2i = fmaf(v0r, v0i, v2_4);
+                const int64_t v4 = p2 + j * i2;
+                const uint16_t v5 = AT(const uint16_t, p3, j * i3)[0];
+                const bool v6_1 = 70000ll < v4;
+                const int64_t v6_2 = v6_1 ? 70000ll : v4;
+                const bool v6_3 = v6_2 < -70000ll;
+                const int64_t v6_4 = v6_3 ? -70000ll : v6_2;
+                const int32_t v6_5 = (int32_t)v6_4;
+                const float v6_6 = (float)v6_5;
+                const uint32_t v6_7 = as_u32_f32(v6_6);
+                const uint32_t v6_8 = (uint32_t)(v6_7 >> 16u);
+                const uint32_t v6_9 = v6_8 & 0x8000u;
+                const float v6_10 = fabsf(v6_6);
+                const uint32_t v6_11 = as_u32_f32(v6_10);
+                const uint32_t v6_12 = (uint32_t)(v6_11 >> 13u);
+                const uint32_t v6_13 = v6_12 & 1u;
+                const uint32_t v6_14 = (uint32_t)((uint32_t)v6_13 + (uint32_t)4095u);
+                const uint32_t v6_15 = (uint32_t)((uint32_t)v6_11 - (uint32_t)0x38000000u);
+                const uint32_t v6_16 = (uint32_t)((uint32_t)v6_15 + (uint32_t)v6_14);
+                const uint32_t v6_17 = (uint32_t)(v6_16 >> 13u);
+                const bool v6_18 = v6_11 < 0x38800000u;
+                const float v6_19 = v6_18 ? v6_10 : 0.0f;
+                const float v6_20 = v6_19 * 0x1.555556p-113f;
+                const uint32_t v6_21 = as_u32_f32(0.5f);
+                const float v6_22 = v6_19 + v6_20;
+                const float v6_23 = v6_22 + 0.5f;
+                const uint32_t v6_24 = as_u32_f32(v6_23);
+                const uint32_t v6_25 = (uint32_t)((uint32_t)v6_24 - (uint32_t)v6_21);
+                const uint32_t v6_26 = v6_12 & 1023u;
+                const bool v6_27 = 0x7f800000u < v6_11;
+                const uint32_t v6_28 = v6_18 ? v6_25 : v6_17;
+                const bool v6_29 = 0x477ff000u <= v6_11;
+                const float v6_30 = v6_10 * 0x1.001002p+112f;
+                const uint32_t v6_31 = as_u32_f32(v6_30);
+                const uint32_t v6_32 = (uint32_t)(v6_31 >> 13u);
+                const uint32_t v6_33 = v6_32 & 0x7c00u;
+                const uint32_t v6_34 = v6_29 ? v6_33 : v6_28;
+                const uint32_t v6_35 = v6_26 | 0x7e00u;
+                const uint32_t v6_36 = v6_27 ? v6_35 : v6_34;
+                const uint32_t v6_37 = v6_36 | v6_9;
+                const uint16_t v6 = (uint16_t)v6_37;
+                const uint32_t v7_1 = (uint32_t)v5;
+                const uint32_t v7_2 = v7_1 & 0x8000u;
+                const uint32_t v7_3 = (uint32_t)((uint32_t)v7_2 << 16u);
+                const uint32_t v7_4 = v7_1 & 0x7fffu;
+                const uint32_t v7_5 = (uint32_t)((uint32_t)v7_4 << 13u);
+                const uint32_t v7_6 = (uint32_t)((uint32_t)v7_5 + (uint32_t)0x38000000u);
+                const bool v7_7 = 0x7c00u <= v7_4;
+                const bool v7_8 = v7_4 < 1024u;
+                const int32_t v7_9 = (int32_t)(v7_4);
+                const float v7_10 = (float)v7_9;
+                const float v7_11 = v7_10 * 0x1.0p-24f;
+                const uint32_t v7_12 = (uint32_t)((uint32_t)v7_6 + (uint32_t)0x38000000u);
+                const uint32_t v7_13 = v7_7 ? v7_12 : v7_6;
+                const uint32_t v7_14 = as_u32_f32(v7_11);
+                const uint32_t v7_15 = v7_8 ? v7_14 : v7_13;
+                const uint32_t v7_16 = v7_15 | v7_3;
+                const float v7_17 = as_f32_u32(v7_16);
+                const uint32_t v7_18 = (uint32_t)v6;
+                const uint32_t v7_19 = v7_18 & 0x8000u;
+                const uint32_t v7_20 = (uint32_t)((uint32_t)v7_19 << 16u);
+                const uint32_t v7_21 = v7_18 & 0x7fffu;
+                const uint32_t v7_22 = (uint32_t)((uint32_t)v7_21 << 13u);
+                const uint32_t v7_23 = (uint32_t)((uint32_t)v7_22 + (uint32_t)0x38000000u);
+                const bool v7_24 = 0x7c00u <= v7_21;
+                const bool v7_25 = v7_21 < 1024u;
+                const int32_t v7_26 = (int32_t)(v7_21);
+                const float v7_27 = (float)v7_26;
+                const float v7_28 = v7_27 * 0x1.0p-24f;
+                const uint32_t v7_29 = (uint32_t)((uint32_t)v7_23 + (uint32_t)0x38000000u);
+                const uint32_t v7_30 = v7_24 ? v7_29 : v7_23;
+                const uint32_t v7_31 = as_u32_f32(v7_28);
+                const uint32_t v7_32 = v7_25 ? v7_31 : v7_30;
+                const uint32_t v7_33 = v7_32 | v7_20;
+                const float v7_34 = as_f32_u32(v7_33);
+                const bool v7 = v7_17 < v7_34;
+                AT(float, p1, j * i1)[0] = v2r;
+                AT(float, p1, j * i1)[1] = v2i;
+                p4[j] = v7;
+            }
         }
     }
 }

@@ -1,0 +1,147 @@
+#include "backends/cuda/device.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/env.h"
+#include "base/log.h"
+
+static pthread_mutex_t       lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fr_cuda_device device;
+static bool                  is_open;
+
+/* "cuda:3" is 3. */
+static int
+wanted(void)
+{
+    const char *colon = strchr(fr_env.device, ':');
+
+    return colon ? colon[1] - '0' : 0;
+}
+
+static fr_status
+attribute(struct fr_cuda_device *d, int which, int *out, struct fr_err *err)
+{
+    return fr_cuda_check(d->driver->attribute(out, which, d->handle), "an attribute of the device", err);
+}
+
+static fr_status
+find(struct fr_cuda_device *d, struct fr_err *err)
+{
+    int       n = 0, major = 0, minor = 0, has_pools = 0;
+    fr_status st;
+
+    TRY(fr_cuda_driver(&d->driver, err));
+    TRY(fr_cuda_check(d->driver->count(&n), "the number of devices", err));
+    d->ordinal = wanted();
+    if (d->ordinal >= n)
+        TRY(fr_fail(err, FR_EDEVICE, n == 0 ? "the CUDA driver has no device" : "there is no device cuda:%d; the last one is cuda:%d",
+                    d->ordinal, n - 1));
+    TRY(fr_cuda_check(d->driver->get(&d->handle, d->ordinal), "the device", err));
+    TRY(fr_cuda_check(d->driver->name(d->name, (int)sizeof d->name, d->handle), "the name of the device", err));
+    TRY(fr_cuda_check(d->driver->total_memory(&d->n_bytes, d->handle), "the memory of the device", err));
+    TRY(attribute(d, FR_CUDA_MAJOR, &major, err));
+    TRY(attribute(d, FR_CUDA_MINOR, &minor, err));
+    TRY(attribute(d, FR_CUDA_MULTIPROCESSORS, &d->n_multiprocessors, err));
+    TRY(attribute(d, FR_CUDA_HAS_POOLS, &has_pools, err));
+    d->arch = 10 * major + minor;
+    if (!has_pools)
+        TRY(fr_fail(err, FR_EDEVICE, "cuda:%d, %s, has no memory pools", d->ordinal, d->name));
+out:
+    return st;
+}
+
+/* Undoes what open_device has done; NULLs are fine. */
+static void
+let_go(struct fr_cuda_device *d)
+{
+    fr_cuda_context ignored;
+
+    if (d->context) {
+        if (d->driver->context_push(d->context) == FR_CUDA_OK) {
+            if (d->pool)
+                d->driver->pool_free(d->pool);
+            if (d->stream)
+                d->driver->stream_free(d->stream);
+            d->driver->context_pop(&ignored);
+        }
+        d->driver->context_release(d->handle);
+    }
+    *d = (struct fr_cuda_device){0};
+}
+
+static fr_status
+open_device(struct fr_cuda_device *d, struct fr_err *err)
+{
+    struct fr_cuda_pool_properties of = {.kind = 1, .place = 1};
+    uint64_t        all = UINT64_MAX;
+    fr_cuda_context ignored;
+    bool            entered = false;
+    fr_status       st;
+
+    TRY(find(d, err));
+    of.ordinal = d->handle;
+    TRY(fr_cuda_check(d->driver->context_retain(&d->context, d->handle), "the context of the device", err));
+    TRY(fr_cuda_check(d->driver->context_push(d->context), "the context of the device", err));
+    entered = true;
+    TRY(fr_cuda_check(d->driver->stream_new(&d->stream, FR_CUDA_NON_BLOCKING), "a stream", err));
+    TRY(fr_cuda_check(d->driver->pool_new(&d->pool, &of), "a pool of memory", err));
+    /* What is free stays: without this every wait would give it back to the system. */
+    TRY(fr_cuda_check(d->driver->pool_set(d->pool, FR_CUDA_POOL_KEEPS, &all), "a pool of memory", err));
+    if (fr_env.debug >= 1)
+        fr_log(1, "cuda:%d is %s, sm_%d, %d multiprocessors, %zu MB; %s", d->ordinal, d->name, d->arch, d->n_multiprocessors,
+               d->n_bytes >> 20, fr_cuda_driver_path());
+out:
+    if (entered)
+        d->driver->context_pop(&ignored);
+    if (st != FR_OK)
+        let_go(d);
+    return st;
+}
+
+fr_status
+fr_cuda_enter(struct fr_cuda_device **out, struct fr_err *err)
+{
+    const struct fr_cuda_driver *driver;
+    fr_status                    st = FR_OK;
+
+    *out = NULL;
+    pthread_mutex_lock(&lock);
+    if (!is_open && (st = open_device(&device, err)) == FR_OK)
+        is_open = true;
+    pthread_mutex_unlock(&lock);
+    if (st != FR_OK || (st = fr_cuda_driver(&driver, err)) != FR_OK || /* a child of the process that opened it? */
+        (st = fr_cuda_check(driver->context_push(device.context), "the context of the device", err)) != FR_OK)
+        return st;
+    *out = &device;
+    return FR_OK;
+}
+
+void
+fr_cuda_leave(struct fr_cuda_device *d)
+{
+    fr_cuda_context ignored;
+
+    d->driver->context_pop(&ignored);
+}
+
+fr_status
+fr_cuda_wait(struct fr_cuda_device *d, struct fr_err *err)
+{
+    return fr_cuda_check(d->driver->stream_wait(d->stream), "work on the device", err);
+}
+
+void
+fr_cuda_close(void)
+{
+    const struct fr_cuda_driver *driver;
+    struct fr_err                ignored;
+
+    pthread_mutex_lock(&lock);
+    if (is_open && fr_cuda_driver(&driver, &ignored) == FR_OK) {
+        driver->stream_wait(device.stream);
+        let_go(&device);
+    }
+    is_open = false;
+    pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,52 @@
+/* backends/cuda/driver.h -- NVIDIA's driver, looked up at run time: its functions as a table.
+ *
+ * Nothing of it is linked or opened before a device is wanted. FRIT_CUDA_LIB names another library in place of
+ * libcuda.so.1: the tests have one that needs no GPU. */
+#ifndef FR_BACKENDS_CUDA_DRIVER_H
+#define FR_BACKENDS_CUDA_DRIVER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct fr_cuda_context_of  *fr_cuda_context;
+typedef struct fr_cuda_stream_of   *fr_cuda_stream;
+typedef struct fr_cuda_pool_of     *fr_cuda_pool;
+typedef struct fr_cuda_module_of   *fr_cuda_module;
+typedef struct fr_cuda_function_of *fr_cuda_function;
+
+/* CUmemPoolProps. */
+struct fr_cuda_pool_properties {
+    int           kind;             /* of allocation: 1, pinned to a device */
+    int           handles;          /* for other processes: 0, none */
+    int           place;            /* 1: a device, */
+    int           ordinal;          /* and which */
+    void         *windows_security;
+    size_t        max_size;
+    unsigned short usage;
+    unsigned char reserved[54];
+};
+
+/* Results, attributes and flags of the driver that are used here, by their names there. */
+enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_NO_DEVICE = 100, FR_CUDA_NOT_READY = 600 };
+enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_CLOCK_KHZ = 13, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
+       FR_CUDA_L2_BYTES = 38, FR_CUDA_HAS_POOLS = 115 };
+enum { FR_CUDA_POOL_KEEPS = 4, FR_CUDA_POOL_RESERVED = 5 };
+enum { FR_CUDA_NON_BLOCKING = 1 };
+enum { FR_CUDA_ERROR_LOG = 5, FR_CUDA_ERROR_LOG_BYTES = 6 };   /* options of module_load */
+
+struct fr_cuda_driver {
+#define DRIVER(field, name, arguments) int (*field) arguments;
+#include "backends/cuda/driver.def"
+};
+
+/* The table; NULL and FR_EDEVICE if there is no driver, it is too old, or this process is the child of one that had
+ * begun to use it. On any thread, one at a time. */
+fr_status fr_cuda_driver(const struct fr_cuda_driver **out, struct fr_err *);
+/* FR_OK if it is, else what the driver says of it; `what` was done. FR_ENOMEM where memory is out, else FR_EDEVICE. */
+fr_status fr_cuda_check(int result, const char *what, struct fr_err *);
+/* Where the library is that was opened, or "". */
+const char *fr_cuda_driver_path(void);
+
+#endif

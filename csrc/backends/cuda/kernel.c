@@ -1,0 +1,139 @@
+#include "backends/cuda/kernel.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/env.h"
+#include "base/log.h"
+#include "jit/emit_text.h"
+#include "jit/nvrtc.h"
+
+static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fr_kernel *folds[FR_N_OPS][FR_N_DTYPES];
+
+static struct fr_cuda_kernel *
+own(struct fr_kernel *k)
+{
+    return (struct fr_cuda_kernel *)k;
+}
+
+fr_status
+fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+{
+    struct fr_cuda_kernel *c = fr_calloc(1, sizeof *c);
+    fr_status              st;
+
+    if (!c)
+        return fr_no_memory(err, "a kernel");
+    if ((st = fr_nest_copy(nest, &c->k.nest, err)) != FR_OK) {
+        fr_free(c);
+        return st;
+    }
+    fr_cuda_layout(nest, &c->layout);
+    c->scratch_bytes = fr_nest_scratch(nest);
+    c->has_stages = nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
+    c->accumulates = fr_nest_accumulates(nest);
+    for (int k = 0; k < nest->n_operands; k++)
+        c->streams |= (nest->operands[k].flags & FR_OPERAND_STREAM) != 0;
+    *out = &c->k;
+    return FR_OK;
+}
+
+void
+fr_cuda_kernel_free(struct fr_kernel *k)
+{
+    struct fr_cuda_kernel *c = own(k);
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+
+    /* (The driver unloads what runs when it has run.) */
+    for (int i = 0; i < 2; i++)
+        if (c->code[i].module && fr_cuda_enter(&d, &ignored) == FR_OK) {
+            d->driver->module_unload(c->code[i].module);
+            fr_cuda_leave(d);
+        }
+    fr_nest_free(c->k.nest);
+    fr_free(c);
+}
+
+/* The driver compiles PTX here, and says what it does not like. */
+static fr_status
+load_image(const struct fr_image *image, struct fr_cuda_device *d, fr_cuda_module *module, fr_cuda_function *function, struct fr_err *err)
+{
+    char      log[400] = "";
+    int       options[] = {FR_CUDA_ERROR_LOG, FR_CUDA_ERROR_LOG_BYTES};
+    void     *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
+    int       result = d->driver->module_load(module, image->bytes, 2, options, values);
+    fr_status st = fr_cuda_check(result, *log ? log : "a kernel's code", err);
+
+    if (st != FR_OK) {
+        *module = NULL;
+        return st;
+    }
+    return fr_cuda_check(d->driver->function(function, *module, "frit_nest"), "a kernel's function", err);
+}
+
+static fr_status
+make(struct fr_cuda_kernel *c, bool outer, struct fr_cuda_device *d, struct fr_err *err)
+{
+    struct fr_text  text = {0};
+    struct fr_image image = {0};
+    fr_status       st;
+
+    TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
+    if (fr_env.debug >= 4)
+        fr_log(4, "%s", text.s);
+    TRY(fr_nvrtc_compile(text.s, d->arch, outer, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
+    TRY(load_image(&image, d, &c->code[outer].module, &c->code[outer].function, err));
+out:
+    fr_text_clear(&text);
+    fr_image_clear(&image);
+    return st;
+}
+
+fr_status
+fr_cuda_kernel_get(struct fr_cuda_kernel *c, bool outer, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
+{
+    fr_status st = FR_LIKELY(c->code[outer].function != NULL) ? FR_OK : make(c, outer, d, err);
+
+    *out = c->code[outer].function;
+    return st;
+}
+
+static fr_status
+new_fold(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
+{
+    struct fr_inst insts[2] = {
+        {.kind = FR_INST_LOAD, .level = FR_LEVEL_FULL, .dtype = d},
+        {.kind = FR_INST_ACCUM, .level = FR_LEVEL_FULL, .dtype = d, .op = op, .operand = 1}};
+    struct fr_operand operands[2] = {{.dtype = d}, {.dtype = d, .access = FR_ACCESS_STRIDED, .flags = FR_OPERAND_WRITTEN}};
+    struct fr_nest    nest = {.n_insts = 2, .n_operands = 2, .n_stages = 1, .insts = insts, .operands = operands};
+    fr_status         st = fr_nest_verify(&nest, err);
+
+    return st == FR_OK ? fr_cuda_kernel_new(&nest, out, err) : st;
+}
+
+fr_status
+fr_cuda_fold_kernel(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!folds[op][d])
+        st = new_fold(op, d, &folds[op][d], err);
+    *out = folds[op][d];
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+void
+fr_cuda_fold_kernels_free(void)
+{
+    for (int op = 0; op < FR_N_OPS; op++)
+        for (int d = 0; d < FR_N_DTYPES; d++)
+            if (folds[op][d]) {
+                fr_cuda_kernel_free(folds[op][d]);
+                folds[op][d] = NULL;
+            }
+}

@@ -1,0 +1,33 @@
+/* backends/cuda/kernel.h -- a kernel on the device: a nest, and what NVRTC made of its text. */
+#ifndef FR_BACKENDS_CUDA_KERNEL_H
+#define FR_BACKENDS_CUDA_KERNEL_H
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+#include "jit/emit_cuda.h"
+
+struct fr_cuda_kernel {
+    struct fr_kernel      k;          /* first */
+    struct fr_cuda_layout layout;     /* of its argument */
+    struct {                          /* without outer axes, and with them */
+        fr_cuda_module    module;     /* NULL until it is loaded */
+        fr_cuda_function  function;
+    } code[2];
+    size_t                scratch_bytes;    /* of a block */
+    bool                  has_stages, accumulates, streams;
+};
+
+fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+void      fr_cuda_kernel_free(struct fr_kernel *);
+/* Its function for launches with or without outer axes; has it made and loaded first. Within fr_cuda_enter. */
+fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, bool outer, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
+/* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
+fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
+void      fr_cuda_fold_kernels_free(void);
+
+/* launch.c and on_host.c, as struct fr_backend has them. */
+fr_status fr_cuda_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
+fr_status fr_cuda_scan(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+fr_status fr_cuda_call(const struct fr_call *, char *const *ptr, struct fr_err *);
+
+#endif

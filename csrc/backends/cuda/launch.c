@@ -1,0 +1,507 @@
+/* backends/cuda/launch.c -- runs nests on the device: an instance becomes the argument of its kernel and a grid.
+ *
+ *     axes       Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked here. Those that every
+ *                accumulator keeps are spread over the grid, the others are walked in order.
+ *     ACCUM      Where accumulators have one element for a whole row, its elements become rows of one element.
+ *     STREAM     Values of a block of rows go to scratch, and then to the accumulators by a kernel of their own.
+ *
+ * Nothing is waited for: what fails on the device is said by whoever waits. */
+#include "backends/cuda/kernel.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/ways.h"
+
+enum { WIDE = FR_CUDA_THREADS, GRID_X = 1 << 30, GRID_YZ = 65535, BLOCKS_EACH = 8 /* of a multiprocessor */ };
+static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
+
+/* A launch on its way: an instance, maybe with other axes than it was bound with. */
+struct job {
+    struct fr_cuda_kernel *kernel;
+    struct fr_cuda_device *device;
+    int      n_axes;                       /* outer ones */
+    int64_t  dim[FR_LAUNCH_AXES + 1], n_rows, n_inner;
+    bool     walked[FR_LAUNCH_AXES + 1];   /* some accumulator does not keep it */
+    char    *ptr[FR_MAX_OPERANDS];
+    int64_t  outer[FR_MAX_OPERANDS][FR_LAUNCH_AXES + 1], row[FR_MAX_OPERANDS], inner[FR_MAX_OPERANDS];
+    bool     accumulates[FR_MAX_OPERANDS];
+    const void *scalars;
+    int      here;                         /* so many of the axes are walked here, the first ones */
+    uint64_t begun_here;                   /* bits of those that are not at their beginning */
+    char    *args;                         /* room for the argument */
+};
+
+/* ---- axes ------------------------------------------------------------------------------------ */
+
+static void
+swap_axes(struct job *j, int a, int b)
+{
+    int64_t dim = j->dim[a];
+    bool    walked = j->walked[a];
+
+    j->dim[a] = j->dim[b];
+    j->dim[b] = dim;
+    j->walked[a] = j->walked[b];
+    j->walked[b] = walked;
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++) {
+        int64_t step = j->outer[k][a];
+
+        j->outer[k][a] = j->outer[k][b];
+        j->outer[k][b] = step;
+    }
+}
+
+/* Axes that are walked come last, in their order: who walks them goes through the accumulators in NumPy's. */
+static void
+sort_axes(struct job *j)
+{
+    for (int a = 1; a < j->n_axes; a++)
+        for (int b = a; b > 0 && j->walked[b - 1] && !j->walked[b]; b--)
+            swap_axes(j, b - 1, b);
+}
+
+static void
+drop_axis(struct job *j, int axis)
+{
+    j->n_axes--;
+    for (int a = axis; a < j->n_axes; a++)
+        swap_axes(j, a, a + 1);
+}
+
+/* The rows become an outer axis, and the elements of a row rows. */
+static void
+turn_rows(struct job *j)
+{
+    j->dim[j->n_axes] = j->n_rows;
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++) {
+        j->outer[k][j->n_axes] = j->row[k];
+        j->row[k] = j->inner[k];
+        j->inner[k] = 0;
+    }
+    j->n_axes++;
+    j->n_rows = j->n_inner;
+    j->n_inner = 1;
+}
+
+static void
+find_accumulators(struct job *j)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+
+    memset(j->accumulates, 0, sizeof j->accumulates);
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM)
+            j->accumulates[nest->insts[i].operand] = true;
+}
+
+static bool
+all_keep_the_row(const struct job *j)
+{
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++)
+        if (j->accumulates[k] && j->inner[k] == 0)
+            return false;
+    return true;
+}
+
+static void
+find_axes(struct job *j, const struct fr_instance *in)
+{
+    const int n = j->kernel->k.nest->n_operands, n_strides = in->n_outer + 2;
+
+    j->n_axes = in->n_outer;
+    j->n_rows = in->n_rows;
+    j->n_inner = in->n_inner;
+    j->scalars = in->scalars;
+    memcpy(j->dim, in->outer, sizeof in->outer);
+    for (int k = 0; k < n; k++) {
+        const int64_t *stride = in->stride + k * n_strides;
+
+        j->ptr[k] = in->ptr[k];
+        memcpy(j->outer[k], stride, (size_t)in->n_outer * sizeof *stride);
+        j->row[k] = stride[in->n_outer];
+        j->inner[k] = stride[in->n_outer + 1];
+    }
+    find_accumulators(j);
+    if (j->kernel->accumulates && j->n_inner > 1 && !all_keep_the_row(j))
+        turn_rows(j);
+    for (int a = 0; a < j->n_axes; a++) {
+        j->walked[a] = false;
+        for (int k = 0; k < n; k++)
+            j->walked[a] |= j->accumulates[k] && j->outer[k][a] == 0;
+    }
+    for (int a = j->n_axes; a-- > 0;)
+        if (j->dim[a] == 1)
+            drop_axis(j, a);
+    sort_axes(j);
+    j->here = j->n_axes > FR_CUDA_OUTER ? j->n_axes - FR_CUDA_OUTER : 0;
+}
+
+/* ---- one launch ------------------------------------------------------------------------------ */
+
+static int64_t
+product_of(const struct job *j, int from, int to)
+{
+    int64_t n = 1;
+
+    for (int a = from; a < to; a++)
+        n *= j->dim[a];
+    return n;
+}
+
+/* The axes along which operand k accumulates, as bits. Those that are walked here have theirs behind the rows'. */
+static uint64_t
+reduced_bits(const struct job *j, int k)
+{
+    uint64_t bits = (uint64_t)1 << FR_CUDA_ROWS_BIT;
+
+    for (int a = 0; a < j->n_axes; a++)
+        if (j->outer[k][a] == 0)
+            bits |= a < j->here ? (uint64_t)1 << (FR_CUDA_ROWS_BIT + 1 + a) : (uint64_t)1 << (a - j->here);
+    return bits;
+}
+
+static void
+fill_args(const struct job *j, uint64_t scratch)
+{
+    const struct fr_cuda_kernel *c = j->kernel;
+    const struct fr_cuda_layout *l = &c->layout;
+    const int           n = c->k.nest->n_operands;
+    char               *const *ptr = j->ptr;
+    int64_t            *outer = (int64_t *)(void *)(j->args + l->outer_stride);
+    uint64_t           *reduced = (uint64_t *)(void *)(j->args + l->reduced);
+    struct fr_cuda_rest *rest = (struct fr_cuda_rest *)(void *)(j->args + l->rest);
+
+    memset(j->args, 0, l->n_bytes);
+    memcpy(j->args + l->ptr, ptr, (size_t)n * sizeof *ptr);
+    memcpy(j->args + l->row_stride, j->row, (size_t)n * sizeof *j->row);
+    memcpy(j->args + l->inner_stride, j->inner, (size_t)n * sizeof *j->inner);
+    for (int k = 0; k < n; k++) {
+        for (int a = j->here; a < j->n_axes; a++)
+            outer[k * FR_CUDA_OUTER + a - j->here] = j->outer[k][a];
+        reduced[k] = j->accumulates[k] ? reduced_bits(j, k) : 0;
+    }
+    *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here,
+                                  .begun = j->begun_here, .scratch = scratch};
+    for (int a = j->here; a < j->n_axes; a++) {
+        rest->outer[a - j->here] = j->dim[a];
+        rest->n_shared += !j->walked[a];
+    }
+    rest->n_shared_indices = product_of(j, j->here, j->here + (int)rest->n_shared);
+    rest->n_walked_indices = product_of(j, j->here + (int)rest->n_shared, j->n_axes);
+    memcpy(j->args + l->scalars, j->scalars, 16 * (size_t)c->k.nest->n_scalars);
+}
+
+struct grid {
+    unsigned x, y, z, block_x, block_y;
+};
+
+static unsigned
+blocks(int64_t n, int64_t each, int64_t most)
+{
+    n = n / each + (n % each != 0);
+    return (unsigned)(n < 1 ? 1 : n < most ? n : most);
+}
+
+/* Whether a value of a whole row goes where something is loaded: then one thread has the row, and loads before it stores. */
+static bool
+overwrites_row(const struct job *j)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (in->kind != FR_INST_STORE || in->level == FR_LEVEL_FULL)
+            continue;
+        for (uint32_t k = 0; k < nest->n_insts; k++)
+            if (nest->insts[k].kind == FR_INST_LOAD && j->ptr[nest->insts[k].operand] == j->ptr[in->operand])
+                return true;
+    }
+    return false;
+}
+
+static struct grid
+choose_grid(const struct job *j)
+{
+    const struct fr_cuda_rest *rest = (const struct fr_cuda_rest *)(const void *)(j->args + j->kernel->layout.rest);
+    struct grid g = {1, 1, 1, WIDE, 1};
+
+    if (j->kernel->has_stages) {
+        g.x = blocks(rest->n_shared_indices * rest->n_rows, 1, (int64_t)j->device->n_multiprocessors * BLOCKS_EACH);
+        return g;
+    }
+    if (!j->kernel->accumulates && overwrites_row(j))
+        g.block_x = 1, g.block_y = WIDE;
+    while (!j->kernel->accumulates && g.block_x > 1 && (int64_t)g.block_x / 2 >= rest->n_inner) {
+        g.block_x /= 2;
+        g.block_y *= 2;
+    }
+    g.x = g.block_x == 1 ? 1 : blocks(rest->n_inner, g.block_x, GRID_X);
+    g.y = j->kernel->accumulates ? 1 : blocks(rest->n_rows, g.block_y, GRID_YZ);
+    g.z = blocks(rest->n_shared_indices, 1, GRID_YZ);
+    return g;
+}
+
+/* The argument lies on the device where it is more than a launch takes. */
+static fr_status
+launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, struct fr_err *err)
+{
+    const struct fr_cuda_driver *d = j->device->driver;
+    const size_t n = j->kernel->layout.n_bytes;
+    void        *there = fr_cuda_alloc(n, err), *argument[] = {&there};
+    fr_status    st;
+
+    if (!there)
+        return fr_backend_refused(err, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
+    TRY(fr_cuda_copy_in(there, j->args, n, err));
+    TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, 0, j->device->stream, argument, NULL),
+                      "a kernel's launch", err));
+out:
+    fr_cuda_free(there, n);
+    return st;
+}
+
+static fr_status
+launch_once(struct job *j, struct fr_err *err)
+{
+    const struct fr_cuda_driver *d = j->device->driver;
+    struct fr_cuda_kernel *c = j->kernel;
+    void            *argument[] = {j->args}, *scratch = NULL;
+    size_t           n_scratch = 0;
+    fr_cuda_function f;
+    struct grid      g;
+    fr_status        st = fr_cuda_kernel_get(c, j->n_axes > j->here, j->device, &f, err);
+
+    if (st != FR_OK)
+        return st;
+    fill_args(j, 0);
+    g = choose_grid(j);
+    if (c->scratch_bytes) {
+        n_scratch = c->scratch_bytes * g.x;
+        if (!(scratch = fr_cuda_alloc(n_scratch, err)))
+            return fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
+        fill_args(j, (uint64_t)(uintptr_t)scratch);
+    }
+    st = c->layout.by_address
+             ? launch_by_address(j, f, &g, err)
+             : fr_cuda_check(d->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, 0, j->device->stream, argument, NULL),
+                             "a kernel's launch", err);
+    fr_cuda_free(scratch, n_scratch);
+    return st;
+}
+
+/* Steps operands to where index `at` of those axes that are walked here is. */
+static void
+step(struct job *j, char *const *base, const int64_t *at)
+{
+    j->begun_here = 0;
+    for (int a = 0; a < j->here; a++)
+        if (j->walked[a] && at[a])
+            j->begun_here |= (uint64_t)1 << (FR_CUDA_ROWS_BIT + 1 + a);
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++) {
+        uintptr_t p = (uintptr_t)base[k];
+
+        for (int a = 0; a < j->here; a++)
+            p += (uintptr_t)(at[a] * j->outer[k][a]);
+        j->ptr[k] = (char *)p;
+    }
+}
+
+static bool
+next(const struct job *j, int64_t *at)
+{
+    int a = j->here - 1;
+
+    for (; a >= 0 && ++at[a] == j->dim[a]; a--)
+        at[a] = 0;
+    return a >= 0;
+}
+
+static fr_status
+launch_all(struct job *j, struct fr_err *err)
+{
+    char     *base[FR_MAX_OPERANDS];
+    int64_t   at[FR_LAUNCH_AXES + 1] = {0};
+    fr_status st;
+
+    if (j->here == 0)
+        return launch_once(j, err);
+    for (int a = 0; a < j->here; a++)
+        if (j->dim[a] == 0)    /* accumulators of nothing get their identities */
+            j->here = 0;
+    if (j->here == 0)
+        return fr_fail(err, FR_EBUG, "a kernel over no elements of more than %d axes", FR_CUDA_OUTER);
+    memcpy(base, j->ptr, sizeof base);
+    do {
+        step(j, base, at);
+        st = launch_once(j, err);
+    } while (st == FR_OK && next(j, at));
+    return st;
+}
+
+/* ---- accumulators that rows stream into ------------------------------------------------------ */
+
+struct stream {
+    int      operand;
+    fr_op    op;
+    fr_dtype dtype;
+    int64_t  n;             /* elements of a row */
+    char    *scratch;
+    size_t   n_bytes;
+};
+
+/* Folds n_rows rows of scratch into the accumulator at `to`. */
+static fr_status
+fold(const struct stream *s, const struct job *j, char *to, int64_t n_rows, bool begun, struct fr_err *err)
+{
+    const int64_t     size = fr_dtype_size(s->dtype);
+    const int64_t     stride[4] = {s->n * size, size, 0, j->inner[s->operand]};
+    char             *ptr[2] = {s->scratch, to};
+    struct fr_instance in = {.n_rows = n_rows, .n_inner = s->n, .ptr = ptr, .stride = stride};
+    struct fr_kernel *k;
+    struct job       *f = fr_calloc(1, sizeof *f);
+    fr_status         st;
+
+    if (!f)
+        return fr_no_memory(err, "a launch");
+    TRY(fr_cuda_fold_kernel(s->op, s->dtype, &k, err));
+    f->kernel = (struct fr_cuda_kernel *)k;
+    f->device = j->device;
+    if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
+        TRY(fr_no_memory(err, "a launch"));
+    find_axes(f, &in);
+    f->begun_here = begun ? (uint64_t)1 << FR_CUDA_ROWS_BIT : 0;
+    st = launch_once(f, err);
+out:
+    fr_free(f->args);
+    fr_free(f);
+    return st;
+}
+
+static int
+find_streams(const struct job *j, struct stream *s)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+    int                   n = 0;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (in->kind == FR_INST_STORE && nest->operands[in->operand].flags & FR_OPERAND_STREAM)
+            s[n++] = (struct stream){.operand = in->operand, .dtype = in->dtype,
+                                     .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
+                                     .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1};
+    }
+    return n;
+}
+
+/* Rows [first, first + n) of where the operands are, then the folds of what they stream. */
+static fr_status
+run_rows(struct job *j, struct stream *s, int n_streams, char *const *base, int64_t first, int64_t n, bool *begun, struct fr_err *err)
+{
+    const int64_t n_rows = j->n_rows;
+    int64_t       row[FR_MAX_OPERANDS], inner[FR_MAX_OPERANDS];
+    fr_status     st;
+
+    memcpy(row, j->row, sizeof row);
+    memcpy(inner, j->inner, sizeof inner);
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++)
+        j->ptr[k] = (char *)((uintptr_t)base[k] + (uintptr_t)(first * j->row[k]));
+    for (int i = 0; i < n_streams; i++) {
+        j->ptr[s[i].operand] = s[i].scratch;
+        j->row[s[i].operand] = s[i].n * fr_dtype_size(s[i].dtype);
+        j->inner[s[i].operand] = fr_dtype_size(s[i].dtype);
+    }
+    j->n_rows = n;
+    st = n ? launch_once(j, err) : FR_OK;
+    j->n_rows = n_rows;
+    memcpy(j->row, row, sizeof row);
+    memcpy(j->inner, inner, sizeof inner);
+    for (int i = 0; i < n_streams && st == FR_OK; i++)
+        st = fold(&s[i], j, base[s[i].operand], n, begun[i] || first > 0, err);
+    return st;
+}
+
+/* Whether a stream's accumulator has been written at earlier indices of the axes that are walked here. */
+static void
+find_begun(const struct job *j, const struct stream *s, int n_streams, const int64_t *at, bool *begun)
+{
+    for (int i = 0; i < n_streams; i++) {
+        begun[i] = false;
+        for (int a = 0; a < j->here; a++)
+            begun[i] |= at[a] && j->outer[s[i].operand][a] == 0;
+    }
+}
+
+static fr_status
+launch_streams(struct job *j, struct fr_err *err)
+{
+    struct stream s[FR_MAX_OPERANDS];
+    const int     n_streams = find_streams(j, s);
+    bool          begun[FR_MAX_OPERANDS];
+    char         *base[FR_MAX_OPERANDS], *origin[FR_MAX_OPERANDS];
+    int64_t       at[FR_LAUNCH_AXES + 1] = {0}, most = j->n_rows > 0 ? j->n_rows : 1;
+    fr_status     st = FR_OK;
+
+    for (int i = 0; i < n_streams; i++) {
+        int64_t rows = STREAM_BYTES / (s[i].n * fr_dtype_size(s[i].dtype) + 1);
+
+        most = rows < 1 ? 1 : rows < most ? rows : most;
+    }
+    for (int i = 0; i < n_streams; i++)
+        s[i].n_bytes = (size_t)(most * s[i].n * fr_dtype_size(s[i].dtype));
+    for (int i = 0; i < n_streams; i++)
+        if (!(s[i].scratch = fr_cuda_alloc(s[i].n_bytes, err)))
+            TRY(fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
+    j->here = j->n_axes;
+    memcpy(origin, j->ptr, sizeof origin);
+    do {
+        memcpy(j->ptr, origin, sizeof origin);
+        step(j, origin, at);
+        memcpy(base, j->ptr, sizeof base);
+        find_begun(j, s, n_streams, at, begun);
+        for (int64_t first = 0; first == 0 || first < j->n_rows; first += most)
+            TRY(run_rows(j, s, n_streams, base, first, j->n_rows - first < most ? j->n_rows - first : most, begun, err));
+    } while (next(j, at));
+out:
+    for (int i = 0; i < n_streams; i++)
+        fr_cuda_free(s[i].scratch, s[i].n_bytes);
+    return st;
+}
+
+/* ---- the way in ------------------------------------------------------------------------------ */
+
+static fr_status
+launch_instance(struct job *j, const struct fr_instance *in, struct fr_err *err)
+{
+    if (fr_instance_is_empty(in) && !fr_nest_computes_of_nothing(j->kernel->k.nest))
+        return FR_OK;
+    j->begun_here = 0;
+    find_axes(j, in);
+    return j->kernel->streams ? launch_streams(j, err) : launch_all(j, err);
+}
+
+fr_status
+fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
+{
+    struct job *j = fr_calloc(1, sizeof *j);
+    fr_status   st;
+
+    if (!j)
+        return fr_no_memory(err, "a launch");
+    j->kernel = (struct fr_cuda_kernel *)k;
+    if ((st = fr_cuda_enter(&j->device, err)) != FR_OK) {
+        fr_free(j);
+        return st;
+    }
+    if (!(j->args = fr_malloc(j->kernel->layout.n_bytes)))
+        TRY(fr_no_memory(err, "a launch"));
+    for (int i = 0; i < n; i++)
+        TRY(launch_instance(j, &in[i], err));
+out:
+    fr_cuda_leave(j->device);
+    fr_free(j->args);
+    fr_free(j);
+    return st;
+}

@@ -1,0 +1,154 @@
+/* backends/cuda/memory.c -- array memory on the device, out of the driver's stream-ordered pool: what is freed may be had again
+ * by whoever comes later in the stream, without waiting. */
+#include <pthread.h>
+
+#include "backends/backend.h"
+#include "backends/cuda/device.h"
+#include "base/alloc.h"
+
+static pthread_mutex_t        lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fr_memory_stats memory;
+
+static size_t
+rounded(size_t n_bytes)
+{
+    return n_bytes ? (n_bytes + 63) / 64 * 64 : 64;
+}
+
+/* When memory is out: what the stream still holds comes back, and what the pool keeps. */
+static int
+try_again(struct fr_cuda_device *d, uint64_t *address, size_t n_bytes)
+{
+    if (d->driver->stream_wait(d->stream) == FR_CUDA_OK)
+        d->driver->pool_trim(d->pool, 0);
+    return d->driver->alloc(address, n_bytes, d->pool, d->stream);
+}
+
+void *
+fr_cuda_alloc(size_t n_bytes, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    uint64_t               address = 0;
+    size_t                 n = rounded(n_bytes);
+    int                    result;
+
+    if (fr_cuda_enter(&d, err) != FR_OK)
+        return NULL;
+    if (fr_alloc_may_fail()) {
+        result = FR_CUDA_OUT_OF_MEMORY;
+    } else if ((result = d->driver->alloc(&address, n, d->pool, d->stream)) == FR_CUDA_OUT_OF_MEMORY) {
+        result = try_again(d, &address, n);
+    }
+    fr_cuda_leave(d);
+    if (fr_cuda_check(result, "memory of the device", err) != FR_OK)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    memory.n_allocs++;
+    memory.live_bytes += n;
+    if (memory.live_bytes > memory.peak_bytes)
+        memory.peak_bytes = memory.live_bytes;
+    pthread_mutex_unlock(&lock);
+    return (void *)(uintptr_t)address;
+}
+
+/* In a child of the process that has the device there is nothing to free. */
+void
+fr_cuda_free(void *p, size_t n_bytes)
+{
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+
+    if (!p)
+        return;
+    if (fr_cuda_enter(&d, &ignored) == FR_OK) {
+        d->driver->free((uint64_t)(uintptr_t)p, d->stream);
+        fr_cuda_leave(d);
+    }
+    pthread_mutex_lock(&lock);
+    memory.live_bytes -= rounded(n_bytes);
+    pthread_mutex_unlock(&lock);
+}
+
+void
+fr_cuda_memory_stats(struct fr_memory_stats *out)
+{
+    pthread_mutex_lock(&lock);
+    *out = memory;
+    pthread_mutex_unlock(&lock);
+}
+
+void
+fr_cuda_memory_reset_peak(void)
+{
+    pthread_mutex_lock(&lock);
+    memory.peak_bytes = memory.live_bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+void
+fr_cuda_memory_trim(void)
+{
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+
+    if (memory.n_allocs == 0 || fr_cuda_enter(&d, &ignored) != FR_OK) /* nobody has wanted a device yet */
+        return;
+    if (fr_cuda_wait(d, &ignored) == FR_OK)
+        d->driver->pool_trim(d->pool, 0);
+    fr_cuda_leave(d);
+}
+
+static void
+count(uint64_t *n)
+{
+    pthread_mutex_lock(&lock);
+    ++*n;
+    pthread_mutex_unlock(&lock);
+}
+
+/* The driver has read the host's memory when it returns. */
+fr_status
+fr_cuda_copy_in(void *to, const void *host, size_t n_bytes, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_status              st = fr_cuda_enter(&d, err);
+
+    if (st != FR_OK)
+        return st;
+    if (n_bytes)
+        st = fr_cuda_check(d->driver->copy_in((uint64_t)(uintptr_t)to, host, n_bytes, d->stream), "a copy to the device", err);
+    fr_cuda_leave(d);
+    count(&memory.n_copies_in);
+    return st;
+}
+
+fr_status
+fr_cuda_copy_out(void *host, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_status              st = fr_cuda_enter(&d, err);
+
+    if (st != FR_OK)
+        return st;
+    if (n_bytes)
+        st = fr_cuda_check(d->driver->copy_out(host, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy from the device", err);
+    if (st == FR_OK)
+        st = fr_cuda_wait(d, err);
+    fr_cuda_leave(d);
+    count(&memory.n_copies_out);
+    return st;
+}
+
+fr_status
+fr_cuda_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_status              st = fr_cuda_enter(&d, err);
+
+    if (st != FR_OK)
+        return st;
+    if (n_bytes)
+        st = fr_cuda_check(d->driver->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy on the device", err);
+    fr_cuda_leave(d);
+    return st;
+}

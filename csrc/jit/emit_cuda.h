@@ -1,0 +1,34 @@
+/* jit/emit_cuda.h -- the argument that the CUDA text of a nest takes: who launches it fills it, field by field.
+ *
+ * Words of 8 bytes: of each of n operands (at least one) its address at index 0 of every axis (an IOTA's start), its stride
+ * along the rows and the row, then those along FR_CUDA_OUTER outer axes, then the bits of the axes that it accumulates
+ * along; then struct fr_cuda_rest, and the scalars in slots of 16 bytes. */
+#ifndef FR_JIT_EMIT_CUDA_H
+#define FR_JIT_EMIT_CUDA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "jit/loop.h"
+
+enum { FR_CUDA_THREADS = 256, FR_CUDA_OUTER = 4, FR_CUDA_ARGUMENT_BYTES = 4096, FR_CUDA_ROWS_BIT = 32 };
+
+struct fr_cuda_rest {
+    int64_t  n_rows, n_inner;
+    int64_t  outer[FR_CUDA_OUTER];
+    int64_t  n_shared, n_outer;                     /* axes: the first n_shared are spread over the grid */
+    int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others */
+    uint64_t begun;                                 /* bits of axes that whoever launches walks, at an index that is not 0 */
+    uint64_t scratch;                               /* fr_nest_scratch() bytes for each block */
+};
+
+/* Where all of it begins, in bytes. */
+struct fr_cuda_layout {
+    size_t ptr, row_stride, inner_stride, outer_stride, reduced, rest, scalars, n_bytes;
+    bool   by_address;      /* it is more than a launch takes: the kernel's argument is its address */
+};
+
+void fr_cuda_layout(const struct fr_nest *, struct fr_cuda_layout *);
+
+#endif

@@ -1,0 +1,30 @@
+/* jit/nvrtc.h -- CUDA C to code for a GPU by NVIDIA's run-time compiler, looked up when it is first wanted.
+ *
+ * FRIT_NVRTC_LIB names it; else it is looked for in NVIDIA's Python packages (nvidia-cuda-nvrtc), where fr_library_look
+ * finds them, then where the dynamic linker does. Texts have no headers, so nothing else of a toolkit is needed. */
+#ifndef FR_JIT_NVRTC_H
+#define FR_JIT_NVRTC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* What the driver loads: a cubin for one architecture, or PTX, which it compiles for newer ones. */
+struct fr_image {
+    char  *bytes;       /* fr_malloc'ed */
+    size_t n;
+    int    arch;        /* 90: sm_90, or compute_90 */
+    bool   is_ptx;
+};
+
+/* Code for a device of architecture `arch` (major * 10 + minor); `outer`: for launches with outer axes, too; `quick`: in half the
+ * time, with the same bits, where NVRTC can. On any thread, at the same time as others. FR_EDEVICE: no
+ * NVRTC, it knows nothing as old as this device, or the text is wrong: with its words. */
+fr_status   fr_nvrtc_compile(const char *text, int arch, bool outer, bool quick, struct fr_image *out, struct fr_err *);
+void        fr_image_clear(struct fr_image *);
+/* 12090: version 12.9. Which library it is in. */
+fr_status   fr_nvrtc_version(int *version, struct fr_err *);
+const char *fr_nvrtc_path(void);
+
+#endif

@@ -1,0 +1,631 @@
+/* tests/cuda/driver.c -- a CUDA driver without a GPU: FRIT_CUDA_LIB names what this is compiled to.
+ *
+ * It is stricter than a real one, so that what passes here does not pass by luck:
+ *
+ *     memory    addresses that nobody on the host may touch; accesses of kernels are held against each allocation's bounds
+ *     streams   run as late as they may: when somebody waits for them. A copy from the host reads at once, as the real one
+ *               does with memory that is not pinned; a copy to the host writes late
+ *     contexts  a call without a current context fails
+ *     kernels   are PTX, run by ptx_run.c: the device is newer than any NVRTC, which therefore gives PTX for it
+ *     failures  the n-th call fails (fake_cuda_fail); the device is lost at the n-th launch (fake_cuda_lose): from then on
+ *               everything fails
+ *
+ * FAKE_CUDA_MB: its memory. What is left at the end, and what kernels did, fake_cuda_counts says. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "ptx.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
+       INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+       LAUNCH_FAILED = 719, UNKNOWN = 999 };
+
+struct block {
+    uint64_t      address;
+    size_t        n_bytes;
+    char         *bytes;          /* the host's copy of it */
+    struct block *next;
+};
+
+enum kind { COPY_IN, COPY_OUT, COPY, FREE, LAUNCH };
+
+struct work {
+    enum kind    kind;
+    uint64_t     to, from;
+    void        *host;            /* of COPY_OUT; of COPY_IN a copy of what there was, ours */
+    size_t       n_bytes;
+    struct function *function;
+    uint32_t     grid[3], block[3], shared;
+    void       **params;          /* ours */
+    struct work *next;
+};
+
+struct stream {
+    struct work *first, **last;
+};
+
+struct module {
+    struct ptx_module *ptx;
+    int                n_users;    /* launches that are still to run */
+    int                unloaded;
+};
+
+struct function {
+    const struct ptx_kernel *kernel;
+    struct ptx_facts         facts;
+    struct module           *module;
+    struct function         *next;
+};
+
+/* What is there, for tests. */
+struct fake_cuda_counts {
+    uint64_t n_calls, n_launches, n_instructions, n_lane_instructions;
+    uint64_t load_bytes, store_bytes, load_sectors, store_sectors, ideal_load_sectors, ideal_store_sectors, n_conflicts, n_barriers, n_divergent;
+    uint64_t n_blocks_live, bytes_live, bytes_peak, n_streams, n_pools, n_modules, n_contexts;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static bool            started;
+static struct block   *blocks;
+static char           *region;                    /* addresses without memory */
+static uint64_t        top;
+static const size_t    REGION = (size_t)1 << 40;
+static size_t          capacity;
+static struct fake_cuda_counts counts;
+static uint64_t        fail_at, lose_at;          /* the call that fails, the launch that loses the device; 0: none */
+static int             lost;                      /* the result of all that follows */
+static char            why[2000];                 /* what the last kernel did that it may not */
+static struct function *functions;
+static int             context;                   /* its address is the context */
+static __thread int    depth;                     /* of contexts */
+
+EXPORT void fake_cuda_fail(uint64_t n) { fail_at = n ? counts.n_calls + n : 0; }
+EXPORT void fake_cuda_lose(uint64_t n) { lose_at = n ? counts.n_launches + n : 0; }
+EXPORT const char *fake_cuda_why(void) { return why; }
+
+EXPORT void
+fake_cuda_counts(struct fake_cuda_counts *out)
+{
+    pthread_mutex_lock(&lock);
+    *out = counts;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- memory ---------------------------------------------------------------------------------- */
+
+static struct block *
+find_block(uint64_t address, size_t n)
+{
+    for (struct block *b = blocks; b; b = b->next)
+        if (address >= b->address && address - b->address <= b->n_bytes && n <= b->n_bytes - (address - b->address))
+            return b;
+    return NULL;
+}
+
+static void *
+find_memory(void *arg, uint64_t address, size_t n, bool writes, uint64_t *first, uint64_t *end)
+{
+    struct block *b = find_block(address, n);
+
+    (void)arg, (void)writes;
+    if (!b)
+        return NULL;
+    *first = b->address;
+    *end = b->address + b->n_bytes;
+    return b->bytes + (address - b->address);
+}
+
+static int
+drop_block(uint64_t address)
+{
+    for (struct block **link = &blocks; *link; link = &(*link)->next) {
+        struct block *b = *link;
+
+        if (b->address != address)
+            continue;
+        *link = b->next;
+        counts.n_blocks_live--;
+        counts.bytes_live -= b->n_bytes;
+        free(b->bytes);
+        free(b);
+        return OK;
+    }
+    return INVALID_VALUE;
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+static int
+bad(int result, const char *what, const char *detail)
+{
+    snprintf(why, sizeof why, "%s: %s", what, detail);
+    lost = result;      /* as on a device, whose context is of no use from then on */
+    return result;
+}
+
+static int
+run_kernel(struct work *w)
+{
+    struct ptx_launch l = {.dynamic_shared = w->shared, .params = w->params, .n_threads = 1};
+    struct ptx_memory memory = {find_memory, NULL};
+    struct ptx_counts c;
+    char              error[1500];
+
+    memcpy(l.grid, w->grid, sizeof l.grid);
+    memcpy(l.block, w->block, sizeof l.block);
+    if (lose_at && counts.n_launches >= lose_at)
+        return bad(UNKNOWN, "kernel", "the device is lost, as was asked for");
+    if (ptx_launch(w->function->kernel, &l, &memory, &c, error, sizeof error))
+        return bad(ILLEGAL_ADDRESS, "kernel", error);
+    counts.n_instructions += c.n_instructions;
+    counts.n_lane_instructions += c.n_lane_instructions;
+    counts.load_bytes += c.load_bytes;
+    counts.store_bytes += c.store_bytes;
+    counts.load_sectors += c.load_sectors;
+    counts.store_sectors += c.store_sectors;
+    counts.ideal_load_sectors += c.ideal_load_sectors;
+    counts.ideal_store_sectors += c.ideal_store_sectors;
+    counts.n_conflicts += c.n_conflicts;
+    counts.n_barriers += c.n_barriers;
+    counts.n_divergent += c.n_divergent;
+    return OK;
+}
+
+static int
+run_copy(struct work *w)
+{
+    struct block *to = w->kind == COPY_OUT ? NULL : find_block(w->to, w->n_bytes);
+    struct block *from = w->kind == COPY_IN ? NULL : find_block(w->from, w->n_bytes);
+
+    if ((w->kind != COPY_OUT && !to) || (w->kind != COPY_IN && !from))
+        return bad(ILLEGAL_ADDRESS, "copy", "of memory that is not allocated");
+    memmove(to ? to->bytes + (w->to - to->address) : w->host, from ? from->bytes + (w->from - from->address) : w->host, w->n_bytes);
+    return OK;
+}
+
+static int
+run_one(struct work *w)
+{
+    switch (w->kind) {
+    case LAUNCH: return run_kernel(w);
+    case FREE: return drop_block(w->to) ? bad(INVALID_VALUE, "free", "of memory that is not allocated") : OK;
+    default: return run_copy(w);
+    }
+}
+
+static void
+free_module(struct module *m)
+{
+    struct function **link = &functions, *f;
+
+    while ((f = *link)) {
+        if (f->module != m) {
+            link = &f->next;
+            continue;
+        }
+        *link = f->next;
+        free(f);
+    }
+    ptx_free(m->ptx);
+    free(m);
+}
+
+static void
+free_work(struct work *w)
+{
+    if (w->function && --w->function->module->n_users == 0 && w->function->module->unloaded)
+        free_module(w->function->module);
+    if (w->kind == COPY_IN)
+        free(w->host);
+    free(w->params);
+    free(w);
+}
+
+/* All that is in the stream. A lost device does nothing more, but memory is let go. */
+static int
+run(struct stream *s)
+{
+    struct work *w;
+
+    while ((w = s->first)) {
+        s->first = w->next;
+        if (!lost)
+            run_one(w);
+        else if (w->kind == FREE)
+            drop_block(w->to);
+        free_work(w);
+    }
+    s->last = &s->first;
+    return lost;
+}
+
+static struct work *
+append(struct stream *s, enum kind kind)
+{
+    struct work *w = calloc(1, sizeof *w);
+
+    if (!w)
+        return NULL;
+    w->kind = kind;
+    *s->last = w;
+    s->last = &w->next;
+    return w;
+}
+
+/* ---- what every call does first -------------------------------------------------------------- */
+
+/* Locks; not OK: the call's result, and it is unlocked again. */
+static int
+enter(bool needs_context)
+{
+    int result = OK;
+
+    pthread_mutex_lock(&lock);
+    counts.n_calls++;
+    if (!started)
+        result = NOT_INITIALIZED;
+    else if (fail_at && counts.n_calls >= fail_at) {
+        fail_at = 0;
+        result = UNKNOWN;
+    } else if (needs_context && depth == 0)
+        result = INVALID_CONTEXT;
+    else if (needs_context && lost)
+        result = lost;
+    if (result != OK)
+        pthread_mutex_unlock(&lock);
+    return result;
+}
+
+static int
+leave(int result)
+{
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+/* ---- the driver ------------------------------------------------------------------------------ */
+
+EXPORT int
+cuInit(unsigned flags)
+{
+    const char *mb = getenv("FAKE_CUDA_MB");
+
+    pthread_mutex_lock(&lock);
+    if (!started && !flags) {
+        capacity = (size_t)(mb ? atol(mb) : 4096) << 20;
+        region = mmap(NULL, REGION, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        top = (uint64_t)(uintptr_t)region + (1 << 20);
+        started = region != MAP_FAILED;
+    }
+    return leave(started ? OK : UNKNOWN);
+}
+
+EXPORT int cuDriverGetVersion(int *version) { *version = 13000; return OK; }
+
+EXPORT int
+cuGetErrorName(int result, const char **name)
+{
+    static const struct { int result; const char *name; } names[] = {
+        {OK, "CUDA_SUCCESS"}, {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"}, {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+        {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"}, {INVALID_DEVICE, "CUDA_ERROR_INVALID_DEVICE"},
+        {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"}, {INVALID_PTX, "CUDA_ERROR_INVALID_PTX"},
+        {INVALID_HANDLE, "CUDA_ERROR_INVALID_HANDLE"}, {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+        {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"}, {LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED"}, {UNKNOWN, "CUDA_ERROR_UNKNOWN"}};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (names[i].result == result) {
+            *name = names[i].name;
+            return OK;
+        }
+    return INVALID_VALUE;
+}
+
+EXPORT int
+cuGetErrorString(int result, const char **text)
+{
+    *text = result == OUT_OF_MEMORY ? "out of memory" : *why ? why : "something is wrong";
+    return OK;
+}
+
+EXPORT int cuDeviceGetCount(int *n) { *n = 2; return enter(false) ? UNKNOWN : leave(OK); }
+
+EXPORT int
+cuDeviceGet(int *device, int ordinal)
+{
+    int result = enter(false);
+
+    *device = ordinal;
+    return result ? result : leave(ordinal < 0 || ordinal > 1 ? INVALID_DEVICE : OK);
+}
+
+EXPORT int cuDeviceGetName(char *name, int cap, int device) { snprintf(name, (size_t)cap, "no GPU %d", device); return OK; }
+EXPORT int cuDeviceTotalMem_v2(size_t *n, int device) { (void)device; *n = capacity; return OK; }
+
+EXPORT int
+cuDeviceGetAttribute(int *value, int attribute, int device)
+{
+    int result = enter(false);
+
+    (void)device;
+    *value = attribute == 75 ? 99 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 115 ? 1 : 0;
+    return result ? result : leave(OK);
+}
+
+EXPORT int
+cuDevicePrimaryCtxRetain(void **out, int device)
+{
+    int result = enter(false);
+
+    (void)device;
+    if (result)
+        return result;
+    *out = &context;
+    counts.n_contexts++;
+    return leave(OK);
+}
+
+EXPORT int
+cuDevicePrimaryCtxRelease_v2(int device)
+{
+    (void)device;
+    pthread_mutex_lock(&lock);
+    counts.n_contexts--;
+    return leave(OK);
+}
+
+EXPORT int
+cuCtxPushCurrent_v2(void *c)
+{
+    int result = enter(false);
+
+    if (result)
+        return result;
+    if (c != &context)
+        return leave(INVALID_CONTEXT);
+    depth++;
+    return leave(OK);
+}
+
+EXPORT int
+cuCtxPopCurrent_v2(void **c)
+{
+    *c = depth ? &context : NULL;
+    if (depth == 0)
+        return INVALID_CONTEXT;
+    depth--;
+    return OK;
+}
+
+EXPORT int
+cuMemGetInfo_v2(size_t *n_free, size_t *total)
+{
+    int result = enter(true);
+
+    *total = capacity;
+    *n_free = capacity - counts.bytes_live;
+    return result ? result : leave(OK);
+}
+
+EXPORT int
+cuMemPoolCreate(void **pool, const void *properties)
+{
+    int result = enter(true);
+
+    (void)properties;
+    if (result)
+        return result;
+    *pool = malloc(1);
+    counts.n_pools++;
+    return leave(OK);
+}
+
+EXPORT int
+cuMemPoolDestroy(void *pool)
+{
+    pthread_mutex_lock(&lock);
+    free(pool);
+    counts.n_pools--;
+    return leave(OK);
+}
+
+EXPORT int cuMemPoolSetAttribute(void *pool, int a, void *value) { int r = enter(true); (void)pool, (void)a, (void)value; return r ? r : leave(OK); }
+EXPORT int cuMemPoolGetAttribute(void *pool, int a, void *value) { int r = enter(true); (void)pool, (void)a; *(uint64_t *)value = counts.bytes_live; return r ? r : leave(OK); }
+EXPORT int cuMemPoolTrimTo(void *pool, size_t keep) { int r = enter(true); (void)pool, (void)keep; return r ? r : leave(OK); }
+
+EXPORT int
+cuMemAllocFromPoolAsync(uint64_t *address, size_t n, void *pool, struct stream *s)
+{
+    int           result = enter(true);
+    struct block *b;
+
+    (void)pool, (void)s;
+    if (result)
+        return result;
+    if (n == 0)
+        return leave(INVALID_VALUE);
+    if (counts.bytes_live + n > capacity || !(b = malloc(sizeof *b)))
+        return leave(OUT_OF_MEMORY);
+    *b = (struct block){.address = top, .n_bytes = n, .bytes = malloc(n), .next = blocks};
+    if (!b->bytes || top + n + 4096 > (uint64_t)(uintptr_t)region + REGION) {
+        free(b->bytes);
+        free(b);
+        return leave(OUT_OF_MEMORY);
+    }
+    memset(b->bytes, 0xa5, n < 4096 ? n : 4096);  /* nobody may count on zeros */
+    top += (n + 511) / 512 * 512 + 512;           /* with a gap: what runs over the end is seen */
+    blocks = b;
+    counts.n_blocks_live++;
+    counts.bytes_live += n;
+    if (counts.bytes_live > counts.bytes_peak)
+        counts.bytes_peak = counts.bytes_live;
+    *address = b->address;
+    return leave(OK);
+}
+
+EXPORT int
+cuMemFreeAsync(uint64_t address, struct stream *s)
+{
+    int          result = enter(true);
+    struct work *w;
+
+    if (result)
+        return result;
+    if (!(w = append(s, FREE)))
+        return leave(OUT_OF_MEMORY);
+    w->to = address;
+    return leave(OK);
+}
+
+static int
+copy(struct stream *s, enum kind kind, uint64_t to, uint64_t from, void *host, size_t n)
+{
+    int          result = enter(true);
+    struct work *w;
+
+    if (result)
+        return result;
+    if (!(w = append(s, kind)))
+        return leave(OUT_OF_MEMORY);
+    w->to = to;
+    w->from = from;
+    w->host = host;
+    w->n_bytes = n;
+    if (kind == COPY_IN) {
+        if (!(w->host = malloc(n ? n : 1)))
+            return leave(OUT_OF_MEMORY);
+        memcpy(w->host, host, n);
+    }
+    return leave(OK);
+}
+
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t n, struct stream *s) { return copy(s, COPY_IN, to, 0, (void *)(uintptr_t)from, n); }
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t n, struct stream *s) { return copy(s, COPY_OUT, 0, from, to, n); }
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t n, struct stream *s) { return copy(s, COPY, to, from, NULL, n); }
+
+EXPORT int
+cuStreamCreate(struct stream **out, unsigned flags)
+{
+    int result = enter(true);
+
+    (void)flags;
+    if (result)
+        return result;
+    if (!(*out = calloc(1, sizeof **out)))
+        return leave(OUT_OF_MEMORY);
+    (*out)->last = &(*out)->first;
+    counts.n_streams++;
+    return leave(OK);
+}
+
+EXPORT int
+cuStreamDestroy_v2(struct stream *s)
+{
+    pthread_mutex_lock(&lock);
+    run(s);
+    free(s);
+    counts.n_streams--;
+    return leave(OK);
+}
+
+EXPORT int cuStreamSynchronize(struct stream *s) { int r = enter(true); return r ? r : leave(run(s)); }
+EXPORT int cuStreamQuery(struct stream *s) { int r = enter(true); return r ? r : leave(s->first ? NOT_READY : OK); }
+
+EXPORT int
+cuModuleLoadDataEx(struct module **out, const void *image, unsigned n, int *options, void **values)
+{
+    int   result = enter(true);
+    char  error[1500];
+
+    if (result)
+        return result;
+    if (!(*out = calloc(1, sizeof **out)))
+        return leave(OUT_OF_MEMORY);
+    if (!((*out)->ptx = ptx_parse(image, error, sizeof error))) {
+        for (unsigned i = 0; i + 1 < n; i++)
+            if (options[i] == 5 && options[i + 1] == 6)
+                snprintf(values[i], (size_t)(uintptr_t)values[i + 1], "%s", error);
+        snprintf(why, sizeof why, "PTX: %s", error);
+        free(*out);
+        *out = NULL;
+        return leave(INVALID_PTX);
+    }
+    counts.n_modules++;
+    return leave(OK);
+}
+
+EXPORT int
+cuModuleUnload(struct module *m)
+{
+    pthread_mutex_lock(&lock);
+    counts.n_modules--;
+    m->unloaded = 1;
+    if (m->n_users == 0)
+        free_module(m);
+    return leave(OK);
+}
+
+EXPORT int
+cuModuleGetFunction(struct function **out, struct module *m, const char *name)
+{
+    int              result = enter(true);
+    struct function *f;
+
+    if (result)
+        return result;
+    if (!(f = calloc(1, sizeof *f)))
+        return leave(OUT_OF_MEMORY);
+    f->module = m;
+    if (!(f->kernel = ptx_find(m->ptx, name))) {
+        free(f);
+        return leave(NOT_FOUND);
+    }
+    ptx_facts(f->kernel, &f->facts);
+    f->next = functions;
+    functions = f;
+    *out = f;
+    return leave(OK);
+}
+
+/* The parameters as they are now. */
+static void **
+keep_params(const struct ptx_facts *facts, void **params)
+{
+    void **kept = calloc(1, (size_t)facts->n_params * sizeof *kept + facts->all_params_bytes + 64);
+    char  *bytes = kept ? (char *)(kept + facts->n_params) : NULL;
+
+    for (int i = 0; kept && i < facts->n_params; i++) {
+        kept[i] = bytes + facts->param_offset[i];
+        memcpy(kept[i], params[i], facts->param_bytes[i]);
+    }
+    return kept;
+}
+
+EXPORT int
+cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+               struct stream *s, void **params, void **extra)
+{
+    int          result = enter(true);
+    struct work *w;
+
+    if (result)
+        return result;
+    counts.n_launches++;
+    if (extra || !gx || !gy || !gz || !bx || !by || !bz || gy > 65535 || gz > 65535 || gx > 0x7fffffff || bx * by * bz > 1024)
+        return leave(INVALID_VALUE);
+    if (bx * by * bz > f->facts.max_threads || f->facts.all_params_bytes > 4096)
+        return leave(INVALID_VALUE);
+    if (!(w = append(s, LAUNCH)) || !(w->params = keep_params(&f->facts, params)))
+        return leave(OUT_OF_MEMORY);
+    w->function = f;
+    f->module->n_users++;
+    memcpy(w->grid, (uint32_t[]){gx, gy, gz}, sizeof w->grid);
+    memcpy(w->block, (uint32_t[]){bx, by, bz}, sizeof w->block);
+    w->shared = shared;
+    return leave(OK);
+}

@@ -1,0 +1,52 @@
+"""The CUDA driver of tests/cuda/driver.c, which needs no GPU: built, named to a process, asked for what it has counted.
+
+    python -m tests.fake_gpu          where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that runs frit on it"""
+import ctypes
+import glob
+import hashlib
+import os
+import subprocess
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FOLDER = os.path.join(ROOT, "tests", "cuda")
+FLAGS = ["-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-frounding-math",
+         "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra", "-fPIC", "-shared"]
+FIELDS = """n_calls n_launches n_instructions n_lane_instructions load_bytes store_bytes load_sectors store_sectors
+    ideal_load_sectors ideal_store_sectors n_conflicts n_barriers n_divergent n_blocks_live bytes_live bytes_peak n_streams n_pools
+    n_modules n_contexts""".split()
+
+
+def library():
+    """The driver's path; it is compiled where its sources have changed."""
+    sources = sorted(glob.glob(os.path.join(FOLDER, "*.c")))
+    digest = hashlib.sha256(" ".join(FLAGS).encode())
+    for path in sorted(glob.glob(os.path.join(FOLDER, "*"))):
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    out = os.path.join(ROOT, "build", f"fake-gpu-{digest.hexdigest()[:16]}.so")
+    if not os.path.exists(out):
+        os.makedirs(os.path.dirname(out), exist_ok=True)
+        part = f"{out}.{os.getpid()}"
+        subprocess.run([os.environ.get("CC", "cc"), *FLAGS, *sources, "-o", part, "-lm", "-lpthread"], check=True)
+        os.replace(part, out)
+    return out
+
+
+def environment(**more):
+    """Of a process that runs on it. Code is made the quick way, which has the same bits."""
+    return {"FRIT_DEVICE": "cuda", "FRIT_CUDA_LIB": library(), "FRIT_JIT": "interpret", **more}
+
+
+class Counts(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in FIELDS]
+
+
+def counts():
+    """What the driver of this process has counted, by name."""
+    out = Counts()
+    ctypes.CDLL(os.environ["FRIT_CUDA_LIB"]).fake_cuda_counts(ctypes.byref(out))
+    return {name: getattr(out, name) for name in FIELDS}
+
+
+if __name__ == "__main__":
+    print(library())

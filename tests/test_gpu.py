@@ -1,0 +1,254 @@
+"""An NVIDIA GPU as a backend (csrc/backends/cuda/), without one: tests/cuda/ has a driver that runs NVRTC's PTX on the processor
+and is stricter than a real one. Each test is a process of its own, with FRIT_DEVICE=cuda."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from . import fake_gpu, gpu
+
+try:
+    gpu.compiler()
+except ValueError as e:
+    pytest.skip(str(e), allow_module_level=True)
+if not shutil.which(os.environ.get("CC", "cc")):
+    pytest.skip("there is no C compiler to build the driver with", allow_module_level=True)
+
+HEAD = """
+import ctypes, gc, json, os, sys
+import numpy as np, frit
+from frit import _core
+from tests import fake_gpu
+def say(x): print(json.dumps(x))
+def error(f, *args):
+    try: f(*args)
+    except BaseException as e: return [type(e).__name__, str(e)]
+"""
+
+
+def child(code, **env):
+    return subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True,
+                          env={**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(), **env})
+
+
+def said(code, **env):
+    done = child(code, **env)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def both(code):
+    """What the device and the CPU say of the same program, the latter with the interpreter."""
+    return said(code), said(code, FRIT_DEVICE="cpu")
+
+
+TRAINING = """
+rng = np.random.default_rng(0)
+def draw(*shape): return rng.normal(size=shape).astype(TYPE)
+@frit.accelerate
+def step(x, w, b, y, m, v):
+    h = np.maximum(x * w[0] + b, 0)
+    z = h - h.mean(1, keepdims=True); z /= np.sqrt((z * z).mean(1, keepdims=True) + 1e-3)
+    p = np.exp(z - z.max(1, keepdims=True)); p /= p.sum(1, keepdims=True)
+    g = (p - y) * h
+    db = g.sum(0)
+    m[:] = 0.9 * m + 0.1 * db; v[:] = 0.99 * v + 0.01 * db * db
+    b -= 0.1 * m / (np.sqrt(v) + 1e-8)
+    return p.argmax(1), p.max(0), np.log(p).sum(), (p > 0.02).any(0), p[::-2, 1::3].copy(), np.cumsum(db)
+x, w, b, y = draw(37, 70), draw(1, 70), draw(70), draw(37, 70)
+m, v = np.zeros(70, TYPE), np.zeros(70, TYPE)
+for _ in range(4): out = step(x, w, b, y, m, v)
+say([np.asarray(o).tobytes().hex() for o in (*out, b, m, v)])
+"""
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_training_has_the_bits_of_the_cpu(dtype):
+    device, cpu = both(f"TYPE = {dtype!r}\n" + TRAINING)
+    assert device == cpu
+
+
+def test_kernels_run_there():
+    """What is computed is computed by kernels of the device, and stays there until somebody looks."""
+    assert said("""
+before = fake_gpu.counts()
+a = frit.asarray(np.arange(1000.0)); b = frit.sqrt(a) * 2 + a; c = b.sum()
+frit.eval(b, c)
+now = fake_gpu.counts()
+copies = _core.stats()
+say([now["n_launches"] - before["n_launches"], now["n_lane_instructions"] > 0, copies["n_copies_in"], copies["n_copies_out"], float(c)])
+""")[:4] == [1, False, 1, 0] or pytest.fail("kernels ran before anybody waited, or elsewhere")
+
+
+def test_streams_are_waited_for_once():
+    assert said("""
+a = frit.asarray(np.arange(1000.0))
+for _ in range(5): a = a * 1.5 + 1
+frit.eval(a)
+late = fake_gpu.counts()["n_instructions"]
+np.asarray(a)
+say([late, fake_gpu.counts()["n_instructions"] > 0])
+""") == [0, True]
+
+
+def test_accesses_are_coalesced():
+    """Bytes that kernels ask for, and 32-byte sectors that warps touch, against the least."""
+    for name, code, n_bytes in (
+            ("map", "frit.eval(frit.asarray(x) * 2 + frit.asarray(y))", 3 * 4 * 4096 * 16),
+            ("rows", "t = frit.asarray(x); frit.eval(t.sum(1))", 4 * 4096 * 16 + 4 * 16),
+            ("columns", "frit.eval(frit.asarray(x).max(0))", None)):
+        c = said(f"""
+x, y = (np.random.default_rng(k).normal(size=(16, 4096)).astype("f4") for k in range(2))
+{code}
+frit.synchronize()
+say(fake_gpu.counts())
+""")
+        assert c["load_sectors"] <= 1.05 * c["ideal_load_sectors"] and c["store_sectors"] <= 1.05 * c["ideal_store_sectors"], (name, c)
+        if n_bytes:
+            assert c["load_bytes"] + c["store_bytes"] <= 1.05 * n_bytes, (name, c)
+
+
+def test_importing_opens_nothing():
+    assert said("""
+maps = open("/proc/self/maps").read()
+say([os.environ["FRIT_CUDA_LIB"] in maps, "nvrtc" in maps])
+""") == [False, False]
+
+
+def test_without_a_driver():
+    kind, text = said("say(error(lambda: frit.eval(frit.ones(3) + 1)))", FRIT_CUDA_LIB="/nowhere/libcuda.so.1")
+    assert kind == "RuntimeError" and "no CUDA driver" in text and "/nowhere/libcuda.so.1" in text
+    kind, text = said("say(error(lambda: frit.eval(frit.ones(3) + 1)))", FRIT_CUDA_LIB=gpu.compiler()._name)
+    assert kind == "RuntimeError" and "CUDA driver" in text and "cuInit" in text
+
+
+def test_a_device_that_is_not_there():
+    kind, text = said("say(error(lambda: frit.eval(frit.ones(3) + 1)))", FRIT_DEVICE="cuda:5")
+    assert kind == "RuntimeError" and "no device cuda:5" in text and "cuda:1" in text
+    assert said("say(np.asarray(frit.ones(3) + 1).tolist())", FRIT_DEVICE="cuda:1") == [2, 2, 2]
+
+
+def test_without_a_compiler():
+    kind, text = said("say(error(lambda: frit.eval(frit.ones(3) + 1)))", FRIT_NVRTC_LIB="/nowhere/libnvrtc.so")
+    assert kind == "RuntimeError" and "NVRTC" in text and "/nowhere/libnvrtc.so" in text
+
+
+def test_memory_runs_out():
+    """A typed error, and everything that was there is as it was; smaller things go on."""
+    out = said("""
+x = np.arange(1 << 17, dtype="f8")
+t = frit.asarray(x)
+kept = t * 2
+frit.eval(kept)
+e = error(lambda: frit.eval([t * float(k) for k in range(2, 9)]))
+say([e, bool((np.asarray(kept) == 2 * x).all()), np.asarray(t + 1)[5], x[5], 0])
+""", FAKE_CUDA_MB="4")
+    assert out[0][0] == "MemoryError" and "nable to allocate" in out[0][1] and out[1:4] == [True, 6, 5]
+
+
+def test_fifty_times_out_of_memory_leaves_nothing_behind():
+    assert said("""
+x = np.arange(1 << 17, dtype="f8")
+t = frit.asarray(x)
+n = 0
+for k in range(50): n += error(lambda: frit.eval([t * float(j + k) for j in range(2, 9)]))[0] == "MemoryError"
+gc.collect()
+r = np.asarray(t + 1)[7]
+frit.synchronize()
+say([n, r, fake_gpu.counts()["n_blocks_live"]])
+""", FAKE_CUDA_MB="4") == [50, 8, 0]
+
+
+FAILING = """
+lib = ctypes.CDLL(os.environ["FRIT_CUDA_LIB"])
+lib.fake_cuda_fail.argtypes = lib.fake_cuda_lose.argtypes = [ctypes.c_uint64]
+x = np.arange(200.0).reshape(10, 20)
+def work():
+    t = frit.asarray(x)
+    a = frit.exp(t - t.max(1, keepdims=True))
+    b = a / a.sum(1, keepdims=True)
+    c = (b * t).sum(0)
+    return np.asarray(b).copy(), np.asarray(c).copy(), np.asarray(frit.cumsum(c))
+want = work()
+"""
+
+
+def test_the_nth_call_of_the_driver_fails():
+    """Each one in turn, until all is well: an error that names CUDA, or the right result; host data is whole, nothing is left."""
+    n, wrong, left = said(FAILING + """
+n, wrong = 0, []
+while True:
+    n += 1
+    before = fake_gpu.counts()["n_calls"]
+    lib.fake_cuda_fail(n)
+    try:
+        got = work()
+    except RuntimeError as e:
+        if "CUDA" not in str(e): wrong.append([n, str(e)])
+    else:
+        if any(g.tobytes() != w.tobytes() for g, w in zip(got, want)): wrong.append([n, "bits"])
+        if fake_gpu.counts()["n_calls"] - before < n: break
+    if x.tolist() != np.arange(200.0).reshape(10, 20).tolist(): wrong.append([n, "host"])
+lib.fake_cuda_fail(0)
+gc.collect()
+frit.synchronize()
+say([n, wrong, fake_gpu.counts()["n_blocks_live"]])
+""")
+    assert n > 40 and wrong == [] and left <= 2, (n, wrong, left)     # (a failing call may have been the one that frees)
+
+
+def test_the_device_is_lost():
+    out = said(FAILING + """
+kept = frit.asarray(x) * 2
+frit.eval(kept)
+lib.fake_cuda_lose(2)
+first = error(work)
+again = error(work)
+say([first, again, error(lambda: np.asarray(kept)), bool((x == np.arange(200.0).reshape(10, 20)).all())])
+""")
+    assert out[3] is True and [e[0] for e in out[:3]] == ["RuntimeError"] * 3 and all("CUDA" in e[1] for e in out[:3]), out
+
+
+def test_a_child_says_that_it_has_no_device():
+    out = said("""
+a = frit.asarray(np.arange(5.0)) + 1
+frit.eval(a)
+read, write = os.pipe()
+if not (pid := os.fork()):
+    os.write(write, json.dumps([error(lambda: frit.eval(frit.ones(3) + 2)), error(lambda: np.asarray(a))]).encode())
+    os._exit(0)
+os.waitpid(pid, 0)
+say([json.loads(os.read(read, 5000)), np.asarray(a).tolist()])
+""")
+    assert out[1] == [1, 2, 3, 4, 5]
+    assert all(kind == "RuntimeError" and "forked" in text for kind, text in out[0]), out
+
+
+def test_many_axes_and_operands():
+    """More outer axes than a kernel has, arguments that are more than a launch takes."""
+    device, cpu = both("""
+rng = np.random.default_rng(1)
+x = rng.normal(size=(2, 3, 2, 3, 2, 3, 2, 5))
+t = frit.asarray(x)
+axes = [(0, 2, 4, 6), (1, 3, 5), (0, 7), (0, 1, 2, 3, 4, 5, 6), (2, 5, 7)]
+out = [frit.asarray(x.transpose(7, 1, 3, 5, 0, 6, 2, 4)[..., ::-1]) * 2 + 1, *(t.sum(a) for a in axes), *(t[:, ::2, :, 1:].max(a) for a in axes)]
+many = [frit.asarray(rng.normal(size=9)) for _ in range(90)]
+total = many[0] * 1.0
+first = total
+for k, v in enumerate(many[1:]): total = total + v * (k + 0.5)
+say([np.asarray(o).tobytes().hex() for o in (*out, total, first)])
+""")
+    assert device == cpu
+
+
+def test_nothing_is_left_at_the_end():
+    """Contexts, streams, pools, modules and memory, when the engine has stopped."""
+    assert said(FAILING + """
+gc.collect()
+_core._stop()
+c = fake_gpu.counts()
+say([c[k] for k in ("n_blocks_live", "n_streams", "n_pools", "n_contexts")])
+""") == [0, 0, 0, 0]
