@@ -1,0 +1,1019 @@
+/* tests/cuda/ptx_parse.c -- the text of a module: its variables and functions. ptx_decode.c reads instructions.
+ *
+ * Whatever is not understood ends parsing with a message; the jump stays within ptx_parse(). */
+#include "ptx_parse.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void
+ptx_fail(struct parser *p, const char *format, ...)
+{
+    va_list args;
+    size_t  n = (size_t)snprintf(p->error, p->cap, "line %u: ", p->t_line);
+
+    va_start(args, format);
+    if (n < p->cap)
+        vsnprintf(p->error + n, p->cap - n, format, args);
+    va_end(args);
+    longjmp(p->failed, 1);
+}
+
+/* Arrays double when they are full, which is when n is a power of two. */
+void *
+ptx_grow(struct parser *p, void *array, size_t n, size_t size)
+{
+    void *to = array;
+
+    if (n == 0 || (n >= 8 && (n & (n - 1)) == 0))
+        to = realloc(array, (n < 8 ? 8 : 2 * n) * size);
+    if (!to)
+        ptx_fail(p, "out of memory");
+    return to;
+}
+
+/* Names live as long as the module. */
+char *
+ptx_copy(struct parser *p, const char *s)
+{
+    struct ptx_module *m = p->m;
+    char              *copy;
+
+    m->names = ptx_grow(p, m->names, (size_t)m->n_names, sizeof *m->names);
+    if (!(copy = strdup(s)))
+        ptx_fail(p, "out of memory");
+    return m->names[m->n_names++] = copy;
+}
+
+/* ---- tokens ---- */
+
+static bool
+is_word(int c)
+{
+    return isalnum(c) || c == '_' || c == '$' || c == '%' || c == '.';
+}
+
+static void
+skip_space(struct parser *p)
+{
+    for (;; p->p++) {
+        if (*p->p == '\n') {
+            p->line++;
+        } else if (p->p[0] == '/' && p->p[1] == '/') {
+            while (p->p[1] && p->p[1] != '\n')
+                p->p++;
+        } else if (p->p[0] == '/' && p->p[1] == '*') {
+            for (p->p += 2; p->p[0] && !(p->p[0] == '*' && p->p[1] == '/'); p->p++)
+                p->line += *p->p == '\n';
+            if (*p->p)
+                p->p++;
+        } else if (!isspace((unsigned char)*p->p)) {
+            return;
+        }
+    }
+}
+
+void
+ptx_next(struct parser *p)
+{
+    size_t n = 0;
+
+    skip_space(p);
+    p->t_line = p->line;
+    if (!*p->p) {
+        p->t = END;
+    } else if (*p->p == '"') {
+        p->t = STRING;
+        for (p->p++; *p->p && *p->p != '"'; p->p++)
+            ;
+        p->p += *p->p == '"';
+    } else if (is_word((unsigned char)*p->p)) {
+        p->t = isdigit((unsigned char)*p->p) ? NUMBER : WORD;
+        while (is_word((unsigned char)*p->p) || (p->t == WORD && p->p[0] == ':' && p->p[1] == ':') ||
+               (p->t == WORD && p->p[0] == ':' && n && p->text[n - 1] == ':') ||
+               (p->t == NUMBER && (*p->p == '+' || *p->p == '-') && n && (p->text[n - 1] | 32) == 'e' && strchr(p->text, '.') &&
+                p->text[1] != 'x')) {
+            if (n + 2 > sizeof p->text)
+                ptx_fail(p, "a word of more than %zu bytes", sizeof p->text);
+            p->text[n++] = *p->p++;
+            p->text[n] = 0;
+        }
+    } else {
+        p->t = MARK;
+        p->text[n++] = *p->p++;
+    }
+    p->text[n] = 0;
+}
+
+bool
+ptx_is(struct parser *p, const char *mark)
+{
+    return (p->t == MARK || p->t == WORD) && !strcmp(p->text, mark);
+}
+
+bool
+ptx_take(struct parser *p, const char *mark)
+{
+    if (!ptx_is(p, mark))
+        return false;
+    ptx_next(p);
+    return true;
+}
+
+void
+ptx_want(struct parser *p, const char *mark)
+{
+    if (!ptx_take(p, mark))
+        ptx_fail(p, "'%s' is wanted, there is '%s'", mark, p->t == END ? "the end" : p->text);
+}
+
+/* The number at hand, with a sign before it: its bits, and what it is. */
+uint64_t
+ptx_number(struct parser *p, bool *is_float, bool *is_32, double *value)
+{
+    bool     minus = ptx_take(p, "-"), not = !minus && ptx_take(p, "~");
+    char    *end;
+    uint64_t bits;
+
+    *is_float = *is_32 = false;
+    if (p->t != NUMBER)
+        ptx_fail(p, "a number is wanted, there is '%s'", p->text);
+    if (p->text[0] == '0' && (p->text[1] | 32) == 'f' && strlen(p->text) == 10) {
+        union { uint32_t u; float f; } v = {(uint32_t)strtoul(p->text + 2, &end, 16)};
+
+        *is_float = *is_32 = true;
+        v.u ^= minus ? 0x80000000 : 0;
+        *value = v.f;
+        bits = v.u;
+    } else if (p->text[0] == '0' && (p->text[1] | 32) == 'd' && strlen(p->text) == 18) {
+        union { uint64_t u; double f; } v = {strtoull(p->text + 2, &end, 16)};
+
+        *is_float = true;
+        v.u ^= minus ? 1ull << 63 : 0;
+        *value = v.f;
+        bits = v.u;
+    } else if (strchr(p->text, '.') || (p->text[1] != 'x' && strpbrk(p->text, "eE"))) {
+        union { uint64_t u; double f; } v = {.f = strtod(p->text, &end)};
+
+        *is_float = true;
+        v.f = minus ? -v.f : v.f;
+        *value = v.f;
+        bits = v.u;
+    } else {
+        size_t n = strlen(p->text);
+
+        if (n && p->text[n - 1] == 'U')
+            p->text[n - 1] = 0;
+        errno = 0;
+        if (p->text[0] == '0' && (p->text[1] | 32) == 'b')
+            bits = strtoull(p->text + 2, &end, 2);
+        else
+            bits = strtoull(p->text, &end, 0);
+        if (errno)
+            ptx_fail(p, "the number %s has more than 64 bits", p->text);
+        bits = minus ? 0 - bits : not ? ~bits : bits;
+        *value = minus ? (double)(int64_t)bits : (double)bits;
+    }
+    if (*end)
+        ptx_fail(p, "'%s' is no number", p->text);
+    ptx_next(p);
+    return bits;
+}
+
+static uint64_t
+whole(struct parser *p)
+{
+    bool     is_float, is_32;
+    double   value;
+    uint64_t bits = ptx_number(p, &is_float, &is_32, &value);
+
+    if (is_float)
+        ptx_fail(p, "a whole number is wanted");
+    return bits;
+}
+
+/* ---- names ---- */
+
+enum type
+ptx_type(const char *s)
+{
+    static const char *const names[N_TYPES] = {"", "pred", "b8", "u8", "s8", "b16", "u16", "s16", "b32", "u32", "s32", "b64",
+                                               "u64", "s64", "f16", "bf16", "f32", "f64", "f16x2", "bf16x2", "b128"};
+
+    for (int i = 1; i < N_TYPES; i++)
+        if (!strcmp(s, names[i]))
+            return (enum type)i;
+    return T_NONE;
+}
+
+int
+ptx_type_bytes(enum type t)
+{
+    static const uint8_t bytes[N_TYPES] = {0, 1, 1, 1, 1, 2, 2, 2, 4, 4, 4, 8, 8, 8, 2, 2, 4, 8, 4, 4, 16};
+
+    return bytes[t];
+}
+
+struct symbol *
+ptx_symbol(struct parser *p, const char *name)
+{
+    size_t   n = strlen(name), digits = n;
+    uint64_t number;
+
+    for (int i = p->n_symbols - 1; i >= 0; i--)
+        if (!p->symbols[i].family && !strcmp(p->symbols[i].name, name))
+            return &p->symbols[i];
+    while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
+        digits--;
+    for (; digits < n; digits++) {              /* "%r12" is of %r<13>, or of %r1<3> */
+        number = strtoull(name + digits, NULL, 10);
+        for (int i = p->n_symbols - 1; i >= 0; i--)
+            if (p->symbols[i].family && strlen(p->symbols[i].name) == digits && !strncmp(p->symbols[i].name, name, digits) &&
+                number < p->symbols[i].n)
+                return &p->symbols[i];
+    }
+    return NULL;
+}
+
+struct variable *
+ptx_var(struct parser *p, const char *name)
+{
+    struct symbol *s = ptx_symbol(p, name);
+
+    return s && s->kind == SYM_VAR ? s->var : NULL;
+}
+
+int
+ptx_function(struct parser *p, const char *name)
+{
+    for (int i = 0; i < p->m->n_functions; i++)
+        if (!strcmp(p->m->functions[i]->name, name))
+            return i;
+    return -1;
+}
+
+static struct symbol *
+add_symbol(struct parser *p, const char *name, enum symbol_kind kind)
+{
+    p->symbols = ptx_grow(p, p->symbols, (size_t)p->n_symbols, sizeof *p->symbols);
+    p->symbols[p->n_symbols] = (struct symbol){.name = ptx_copy(p, name), .kind = kind};
+    return &p->symbols[p->n_symbols++];
+}
+
+static void
+enter_scope(struct parser *p)
+{
+    if (p->depth == 64)
+        ptx_fail(p, "64 braces");
+    p->parents = ptx_grow(p, p->parents, p->n_scopes, sizeof *p->parents);
+    p->parents[p->n_scopes] = p->depth ? p->scopes[p->depth - 1] : UINT32_MAX;
+    p->scopes[p->depth] = p->n_scopes++;
+    p->marks[p->depth++] = p->n_symbols;
+}
+
+static void
+leave_scope(struct parser *p)
+{
+    p->n_symbols = p->marks[--p->depth];
+}
+
+/* ---- registers and constants ---- */
+
+/* Registers of a lane's width, 1 for a predicate; n of them. */
+static uint32_t
+room(struct parser *p, uint32_t width, uint32_t n)
+{
+    uint32_t size = width == 1 ? 4 : width * LANES, at_;
+
+    p->fn->regs_bytes = (p->fn->regs_bytes + (width == 1 ? 3 : 63)) / (width == 1 ? 4 : 64) * (width == 1 ? 4 : 64);
+    at_ = p->fn->regs_bytes;
+    if (n > 1000000 || (uint64_t)at_ + (uint64_t)n * size > OFFSET)
+        ptx_fail(p, "too many registers");
+    p->fn->regs_bytes += n * size;
+    return at_;
+}
+
+ref
+ptx_register(struct parser *p, uint32_t width)
+{
+    return IN_FRAME | room(p, width, 1);
+}
+
+ref
+ptx_constant(struct parser *p, uint64_t bits, uint32_t width)
+{
+    struct ptx_module *m = p->m;
+    uint32_t           size = width == 1 ? 64 : width * LANES, at_;
+
+    bits = width == 8 ? bits : width == 1 ? (bits & 1 ? UINT32_MAX : 0) : bits & ((1ull << 8 * width) - 1);
+    for (at_ = 0; at_ < m->n_constants; at_++)
+        if (m->constants[at_].bits == bits && m->constants[at_].width == width)
+            return IN_CONSTS | m->constants[at_].at;
+    m->constants = ptx_grow(p, m->constants, m->n_constants, sizeof *m->constants);
+    if (m->consts_bytes + size > m->consts_cap) {
+        uint32_t       cap = 2 * m->consts_cap + 4096;
+        unsigned char *to = aligned_alloc(64, cap);
+
+        if (!to)
+            ptx_fail(p, "out of memory");
+        if (m->consts_bytes)
+            memcpy(to, m->consts, m->consts_bytes);
+        free(m->consts);
+        m->consts = to;
+        m->consts_cap = cap;
+    }
+    at_ = m->consts_bytes;
+    m->consts_bytes += size;
+    m->constants[m->n_constants].bits = bits;
+    m->constants[m->n_constants].width = width;
+    m->constants[m->n_constants++].at = at_;
+    for (uint32_t i = 0; i < size; i += width == 1 ? 4 : width)
+        memcpy(m->consts + at_ + i, &bits, width == 1 ? 4 : width);
+    return IN_CONSTS | at_;
+}
+
+struct insn *
+ptx_emit(struct parser *p)
+{
+    struct ptx_module *m = p->m;
+    struct insn       *in;
+
+    m->code = ptx_grow(p, m->code, m->n_code, sizeof *m->code);
+    in = &m->code[m->n_code++];
+    *in = (struct insn){.d = NO_REF, .d2 = NO_REF, .a = NO_REF, .b = NO_REF, .c = NO_REF, .e = NO_REF, .guard = NO_REF,
+                        .line = p->t_line, .n = 1, .address_width = 8, .name = ""};
+    return in;
+}
+
+/* ---- declarations ---- */
+
+static void
+reg_declaration(struct parser *p)
+{
+    enum type t;
+
+    ptx_next(p);
+    while (ptx_is(p, ".v2") || ptx_is(p, ".v4"))
+        ptx_fail(p, "unsupported: registers that are vectors");
+    t = p->t == WORD && *p->text == '.' ? ptx_type(p->text + 1) : T_NONE;
+    if (t == T_NONE || t == T_B128)
+        ptx_fail(p, "unsupported: registers of type %s", p->text);
+    ptx_next(p);
+    do {
+        struct symbol *s;
+        uint32_t       width = t == T_PRED ? 1 : ptx_type_bytes(t) < 2 ? 2 : (uint32_t)ptx_type_bytes(t), n = 1;
+        char           name[sizeof p->text];
+        bool           family = false;
+
+        if (p->t != WORD)
+            ptx_fail(p, "a register's name is wanted, there is '%s'", p->text);
+        strcpy(name, p->text);
+        ptx_next(p);
+        if (ptx_take(p, "<")) {
+            n = (uint32_t)whole(p);
+            ptx_want(p, ">");
+            family = true;
+        }
+        s = add_symbol(p, name, SYM_REGS);
+        s->family = family;
+        s->n = n;
+        s->width = width;
+        s->at = room(p, width, n);
+        *(width == 1 ? &p->fn->n_pred : width == 2 ? &p->fn->n_b16 : width == 4 ? &p->fn->n_b32 : &p->fn->n_b64) += n;
+    } while (ptx_take(p, ","));
+    ptx_want(p, ";");
+}
+
+/* The values of an initialiser, into at most n bytes. */
+static void
+initialiser(struct parser *p, unsigned char *to, size_t n, size_t *at_, enum type t)
+{
+    const size_t size = (size_t)ptx_type_bytes(t);
+
+    if (ptx_take(p, "{")) {
+        while (!ptx_is(p, "}")) {
+            initialiser(p, to, n, at_, t);
+            if (!ptx_take(p, ","))
+                break;
+        }
+        ptx_want(p, "}");
+        return;
+    }
+    bool     is_float = false, is_32 = false;
+    double   value = 0;
+    uint64_t bits = 0;
+
+    if (p->t == WORD) {
+        char             name[sizeof p->text];
+        bool             generic = !strcmp(p->text, "generic");
+        struct variable *v;
+
+        if (generic) {
+            ptx_next(p);
+            ptx_want(p, "(");
+        }
+        strcpy(name, p->text);
+        ptx_next(p);
+        if (generic)
+            ptx_want(p, ")");
+        v = ptx_var(p, name);
+        if (v && (v->space == S_GLOBAL || v->space == S_CONST))
+            bits = v->at + (uint64_t)(uintptr_t)p->m->memory;
+        else if (ptx_function(p, name) >= 0)
+            bits = CODE_BASE + 16 * (uint64_t)ptx_function(p, name);
+        else
+            ptx_fail(p, "unsupported initialiser %s", name);
+        if (ptx_take(p, "+"))
+            bits += whole(p);
+    } else {
+        bits = ptx_number(p, &is_float, &is_32, &value);
+    }
+    if (t == T_F32 && !is_32) {
+        float f = (float)value;
+
+        memcpy(&bits, &f, 4);
+    } else if (t == T_F64 && (is_32 || !is_float)) {
+        memcpy(&bits, &value, 8);
+    }
+    if (*at_ + size > n)
+        ptx_fail(p, "an initialiser is too long");
+    memcpy(to + *at_, &bits, size);
+    *at_ += size;
+}
+
+/* After the space: [.align n] [.v2] .type name [dims] ... of one variable. */
+static struct variable *
+declarator(struct parser *p, enum space space, bool is_reg)
+{
+    struct variable *v = calloc(1, sizeof *v);
+    uint64_t         n = 1;
+    enum type        t;
+    bool             open = false;
+
+    p->m->variables = ptx_grow(p, p->m->variables, (size_t)p->m->n_variables, sizeof *p->m->variables);
+    if (!v)
+        ptx_fail(p, "out of memory");
+    p->m->variables[p->m->n_variables++] = v;
+    v->space = (uint8_t)space;
+    v->owner = p->fn ? p->fn->index : -1;
+    v->is_reg = is_reg;
+    while (p->t == WORD) {
+        if (ptx_take(p, ".align")) {
+            v->align = (uint32_t)whole(p);
+        } else if (ptx_is(p, ".v2") || ptx_is(p, ".v4")) {
+            n *= p->text[2] == '2' ? 2 : 4;
+            ptx_next(p);
+        } else if (ptx_take(p, ".ptr")) {
+            while (ptx_is(p, ".global") || ptx_is(p, ".shared") || ptx_is(p, ".const") || ptx_is(p, ".local"))
+                ptx_next(p);
+            if (ptx_take(p, ".align"))
+                whole(p);
+        } else if (*p->text == '.' && ptx_type(p->text + 1) != T_NONE) {
+            t = ptx_type(p->text + 1);
+            v->type = (uint8_t)t;
+            ptx_next(p);
+        } else {
+            break;
+        }
+    }
+    if (p->t != WORD || v->type == T_NONE)
+        ptx_fail(p, "a variable's name is wanted, there is '%s'", p->text);
+    t = (enum type)v->type;
+    v->name = ptx_copy(p, p->text);
+    ptx_next(p);
+    while (ptx_take(p, "[")) {
+        if (ptx_is(p, "]"))
+            open = true;
+        else
+            n *= whole(p);
+        ptx_want(p, "]");
+    }
+    n *= (uint64_t)ptx_type_bytes(t);
+    if (n > 1u << 30)
+        ptx_fail(p, "%s has %llu bytes", v->name, (unsigned long long)n);
+    v->n_bytes = open ? 0 : (uint32_t)n;
+    v->is_open = open;
+    v->align = v->align ? v->align : (uint32_t)ptx_type_bytes(t);
+    v->width = t == T_PRED ? 1 : ptx_type_bytes(t) < 2 ? 2 : (uint8_t)ptx_type_bytes(t);
+    return v;
+}
+
+static uint64_t
+aligned(uint64_t x, uint64_t n)
+{
+    return (x + n - 1) / n * n;
+}
+
+/* A .global, .const, .shared, .local or .param variable, at its place. */
+static void
+variable_declaration(struct parser *p, enum space space, bool is_extern)
+{
+    do {
+        struct variable *v = declarator(p, space, false);
+        struct symbol   *s;
+        size_t           n = 0;
+
+        switch (space) {
+        case S_SHARED:
+            if (is_extern || v->is_open) {
+                v->is_open = true;
+                break;
+            }
+            v->at = aligned(p->m->shared_bytes, v->align);
+            p->m->shared_bytes = (uint32_t)(v->at + v->n_bytes);
+            break;
+        case S_LOCAL:
+            v->at = aligned(p->fn->local_bytes, v->align);
+            p->fn->local_bytes = (uint32_t)(v->at + v->n_bytes);
+            break;
+        case S_FRAME:
+            v->at = aligned(p->fn->area_bytes, v->align < 8 ? 8 : v->align);
+            p->fn->area_bytes = (uint32_t)aligned(v->at + v->n_bytes, 8);
+            break;
+        default:                                /* memory was made as large as all of them can be */
+            v->at = aligned(p->m->memory_bytes, v->align < 16 ? 16 : v->align);
+            if (v->at + v->n_bytes > p->m->memory_cap)
+                ptx_fail(p, "unsupported: %s has no size, or variables are larger than the module says", v->name);
+            p->m->memory_bytes = v->at + v->n_bytes;
+        }
+        s = add_symbol(p, v->name, SYM_VAR);
+        s->var = v;
+        if (ptx_take(p, "=")) {
+            if (space != S_GLOBAL && space != S_CONST)
+                ptx_fail(p, "only .global and .const variables have initialisers");
+            initialiser(p, p->m->memory + v->at, v->n_bytes, &n, (enum type)v->type);
+        }
+    } while (ptx_take(p, ","));
+    ptx_want(p, ";");
+}
+
+static enum space
+space_of(const char *word)
+{
+    return !strcmp(word, ".global") ? S_GLOBAL : !strcmp(word, ".const") ? S_CONST : !strcmp(word, ".shared") ? S_SHARED
+           : !strcmp(word, ".local") ? S_LOCAL : !strcmp(word, ".param") ? S_FRAME : S_GENERIC;
+}
+
+/* ---- functions ---- */
+
+static void
+body(struct parser *p)
+{
+    const int outer = p->depth;
+
+    ptx_want(p, "{");
+    enter_scope(p);
+    while (p->depth > outer) {
+        if (p->t == END)
+            ptx_fail(p, "%s has no end", p->fn->name);
+        if (ptx_take(p, "{")) {
+            enter_scope(p);
+        } else if (ptx_is(p, "}")) {
+            leave_scope(p);
+            ptx_next(p);
+        } else if (ptx_is(p, ".reg")) {
+            reg_declaration(p);
+        } else if (p->t == WORD && space_of(p->text) != S_GENERIC) {
+            enum space s = space_of(p->text);
+
+            ptx_next(p);
+            variable_declaration(p, s, false);
+        } else if (ptx_is(p, ".pragma")) {
+            while (!ptx_is(p, ";") && p->t != END)
+                ptx_next(p);
+            ptx_want(p, ";");
+        } else if (ptx_is(p, ".loc")) {         /* up to the end of its line */
+            uint32_t line = p->t_line;
+
+            while (p->t != END && p->t_line == line)
+                ptx_next(p);
+        } else {
+            ptx_instruction(p);
+        }
+    }
+}
+
+static void
+resolve_labels(struct parser *p)
+{
+    for (int i = 0; i < p->n_fixups; i++) {
+        struct fixup *f = &p->fixups[i];
+        bool          found = false;
+
+        for (uint32_t scope = f->scope; !found && scope != UINT32_MAX; scope = p->parents[scope])
+            for (int j = 0; j < p->n_labels && !found; j++)
+                if (p->labels[j].scope == scope && !strcmp(p->labels[j].name, f->name)) {
+                    if (f->in_table)
+                        p->m->tables[f->table].target[f->row] = p->labels[j].at;
+                    else
+                        p->m->code[f->insn].target = p->labels[j].at;
+                    found = true;
+                }
+        p->t_line = f->line;
+        if (!found)
+            ptx_fail(p, "there is no label %s", f->name);
+    }
+    p->n_fixups = p->n_labels = 0;
+    p->n_scopes = 0;
+}
+
+/* ( .param .b64 a, .reg .u32 b ): results or parameters. */
+static struct variable *
+formals(struct parser *p, int *n)
+{
+    struct variable *list = NULL;
+
+    *n = 0;
+    ptx_want(p, "(");
+    while (!ptx_is(p, ")")) {
+        bool             is_reg = ptx_is(p, ".reg");
+        struct variable *v;
+
+        if (!is_reg && !ptx_is(p, ".param"))
+            ptx_fail(p, "a parameter is wanted, there is '%s'", p->text);
+        ptx_next(p);
+        v = declarator(p, S_FRAME, is_reg);
+        list = ptx_grow(p, list, (size_t)*n, sizeof *list);
+        list[(*n)++] = *v;
+        if (*n > MAX_PASSED)
+            ptx_fail(p, "unsupported: more than %d parameters", MAX_PASSED);
+        if (!ptx_take(p, ","))
+            break;
+    }
+    ptx_want(p, ")");
+    return list;
+}
+
+/* Places in the frame, and names. */
+static void
+place(struct parser *p, struct variable *list, int n)
+{
+    struct ptx_kernel *fn = p->fn;
+
+    for (int i = 0; i < n; i++) {
+        struct variable *v = &list[i];
+        struct symbol   *s = add_symbol(p, v->name, v->is_reg ? SYM_REGS : SYM_VAR);
+
+        v->owner = fn->index;
+        if (v->is_reg) {
+            v->reg = ptx_register(p, v->width);
+            v->n_bytes = v->width;
+            s->at = v->reg;
+            s->n = 1;
+            s->width = v->width;
+            continue;
+        }
+        s->var = v;
+        if (fn->is_entry) {
+            v->space = S_PARAM;
+            v->at = fn->param_offset[i];
+        } else {
+            v->at = aligned(fn->area_bytes, v->align < 8 ? 8 : v->align);
+            fn->area_bytes = (uint32_t)aligned(v->at + v->n_bytes, 8);
+        }
+    }
+}
+
+static void
+function(struct parser *p, bool is_entry)
+{
+    struct ptx_module *m = p->m;
+    struct ptx_kernel *fn;
+    struct variable   *results = NULL, *params = NULL;
+    int                n_results = 0, n_params = 0, old;
+    uint32_t           at_ = 0;
+
+    ptx_next(p);
+    if (!is_entry && ptx_is(p, "("))
+        results = formals(p, &n_results);
+    if (p->t != WORD)
+        ptx_fail(p, "a function's name is wanted, there is '%s'", p->text);
+    old = ptx_function(p, p->text);
+    if (old < 0) {
+        if (!(fn = calloc(1, sizeof *fn)))
+            ptx_fail(p, "out of memory");
+        m->functions = ptx_grow(p, m->functions, (size_t)m->n_functions, sizeof *m->functions);
+        fn->index = m->n_functions;
+        m->functions[m->n_functions++] = fn;
+        fn->module = m;
+        fn->name = ptx_copy(p, p->text);
+        fn->is_entry = is_entry;
+        fn->max_threads = 1024;
+        fn->max_block[0] = fn->max_block[1] = 1024;
+        fn->max_block[2] = 64;
+    } else {
+        fn = m->functions[old];
+        if (fn->has_body)
+            ptx_fail(p, "a second %s", fn->name);
+    }
+    ptx_next(p);
+    if (ptx_is(p, "("))
+        params = formals(p, &n_params);
+    free(fn->params);
+    free(fn->results);
+    fn->params = params;
+    fn->results = results;
+    fn->n_params = n_params;
+    fn->n_results = n_results;
+    while (p->t == WORD && *p->text == '.') {
+        bool maxntid = ptx_is(p, ".maxntid") || ptx_is(p, ".reqntid");
+
+        if (!maxntid && !ptx_is(p, ".minnctapersm") && !ptx_is(p, ".maxnctapersm") && !ptx_is(p, ".maxnreg") &&
+            !ptx_is(p, ".noreturn") && !ptx_is(p, ".pragma") && !ptx_is(p, ".attribute"))
+            ptx_fail(p, "unsupported directive %s", p->text);
+        ptx_next(p);
+        if (maxntid) {
+            fn->max_block[1] = fn->max_block[2] = 1;
+            for (int d = 0; d < 3; d++) {
+                fn->max_block[d] = (uint32_t)whole(p);
+                if (!ptx_take(p, ","))
+                    break;
+            }
+            fn->max_threads = fn->max_block[0] * fn->max_block[1] * fn->max_block[2];
+        } else {
+            while (p->t == NUMBER || p->t == STRING || ptx_is(p, ",") || ptx_is(p, "(") || ptx_is(p, ")"))
+                ptx_next(p);
+        }
+    }
+    if (ptx_take(p, ";"))
+        return;
+    if (is_entry && n_params) {
+        fn->param_bytes = calloc((size_t)n_params, sizeof *fn->param_bytes);
+        fn->param_offset = calloc((size_t)n_params, sizeof *fn->param_offset);
+        if (!fn->param_bytes || !fn->param_offset)
+            ptx_fail(p, "out of memory");
+        for (int i = 0; i < n_params; i++) {
+            fn->param_offset[i] = at_ = (uint32_t)aligned(at_, params[i].align);
+            fn->param_bytes[i] = params[i].n_bytes;
+            at_ += params[i].n_bytes;
+        }
+        fn->all_params_bytes = at_;
+    }
+    p->fn = fn;
+    fn->has_body = true;
+    fn->regs_bytes = 64;                        /* the carry */
+    fn->first = m->n_code;
+    enter_scope(p);
+    place(p, results, n_results);
+    place(p, params, n_params);
+    body(p);
+    leave_scope(p);
+    ptx_emit(p)->kind = K_RET;
+    fn->end = m->n_code;
+    resolve_labels(p);
+    p->fn = NULL;
+}
+
+static void
+module(struct parser *p)
+{
+    bool is_extern = false;
+
+    ptx_next(p);
+    while (p->t != END) {
+        if (p->t != WORD)
+            ptx_fail(p, "'%s' outside of functions", p->text);
+        if (!strcmp(p->text, ".visible") || !strcmp(p->text, ".weak") || !strcmp(p->text, ".common")) {
+            ptx_next(p);
+        } else if (ptx_take(p, ".extern")) {
+            is_extern = true;
+        } else if (ptx_is(p, ".version")) {
+            ptx_next(p);
+            ptx_next(p);
+        } else if (ptx_take(p, ".target")) {
+            if (!strncmp(p->text, "sm_", 3))
+                p->m->target = (uint32_t)strtoul(p->text + 3, NULL, 10);
+            ptx_next(p);
+            while (ptx_take(p, ","))
+                ptx_next(p);
+        } else if (ptx_take(p, ".address_size")) {
+            if (whole(p) != 64)
+                ptx_fail(p, "unsupported: addresses are of 64 bits here");
+        } else if (ptx_is(p, ".entry") || ptx_is(p, ".func")) {
+            function(p, ptx_is(p, ".entry"));
+            is_extern = false;
+        } else if (ptx_is(p, ".file")) {
+            uint32_t line = p->t_line;
+
+            while (p->t != END && p->t_line == line)
+                ptx_next(p);
+        } else if (ptx_is(p, ".section")) {
+            while (p->t != END && !ptx_is(p, "}"))
+                ptx_next(p);
+            ptx_want(p, "}");
+        } else if (space_of(p->text) != S_GENERIC && space_of(p->text) != S_FRAME && space_of(p->text) != S_LOCAL) {
+            enum space s = space_of(p->text);
+
+            ptx_next(p);
+            variable_declaration(p, s, is_extern);
+            is_extern = false;
+        } else {
+            ptx_fail(p, "unsupported directive %s", p->text);
+        }
+    }
+}
+
+/* ---- what is known when all is read ---- */
+
+static void
+visit(struct ptx_kernel *fn, uint32_t depth_local, struct ptx_facts *f, uint8_t *state)
+{
+    struct ptx_module *m = fn->module;
+    uint32_t           local = depth_local + (fn->local_bytes + 15) / 16 * 16;
+
+    state[fn->index] = 2;
+    f->local_bytes = local > f->local_bytes ? local : f->local_bytes;
+    for (int i = 0; i < fn->n_calls; i++) {
+        uint32_t to = fn->calls[i];
+
+        if (state[to] == 2)
+            f->recursive = true;
+        else
+            visit(m->functions[to], local, f, state);
+    }
+    if (fn->calls_any)
+        for (int i = 0; i < m->n_functions; i++)
+            if (!m->functions[i]->is_entry && m->functions[i]->has_body && state[i] == 0)
+                visit(m->functions[i], local, f, state);
+    state[fn->index] = 1;
+}
+
+void
+ptx_facts(const struct ptx_kernel *k, struct ptx_facts *f)
+{
+    const struct ptx_module *m = k->module;
+    uint8_t                 *state = calloc((size_t)m->n_functions + 1, 1);
+    uint32_t                 align = 1;
+
+    *f = (struct ptx_facts){.n_params = k->n_params, .param_bytes = k->param_bytes, .param_offset = k->param_offset,
+                            .all_params_bytes = k->all_params_bytes, .n_pred = k->n_pred, .n_b16 = k->n_b16, .n_b32 = k->n_b32,
+                            .n_b64 = k->n_b64, .max_threads = k->max_threads, .target = m->target};
+    memcpy(f->max_block, k->max_block, sizeof f->max_block);
+    if (!state)
+        return;
+    visit((struct ptx_kernel *)k, 0, f, state);
+    for (int i = 0; i < m->n_functions; i++) {
+        const struct ptx_kernel *fn = m->functions[i];
+
+        if (!state[i])
+            continue;
+        f->n_instructions += fn->end - fn->first;
+        f->n_registers = fn->n_live > f->n_registers ? fn->n_live : f->n_registers;
+        if (fn->contracts_at && (!f->contracts_at || fn->contracts_at < f->contracts_at))
+            f->contracts_at = fn->contracts_at;
+    }
+    for (int i = 0; i < m->n_variables; i++) {
+        const struct variable *v = m->variables[i];
+
+        if (v->space != S_SHARED || v->is_open || (v->owner >= 0 && !state[v->owner]))
+            continue;
+        align = v->align > align ? v->align : align;
+        f->shared_bytes = (uint32_t)aligned(f->shared_bytes, v->align) + v->n_bytes;
+    }
+    f->shared_bytes = (uint32_t)aligned(f->shared_bytes, align);
+    free(state);
+}
+
+/* Shared memory is watched in units of the smallest access that may reach it. */
+static void
+find_granule(struct ptx_module *m)
+{
+    m->granule = 8;
+    for (uint32_t i = 0; i < m->n_code; i++) {
+        const struct insn *in = &m->code[i];
+
+        if (in->kind == K_MEM && (in->space == S_SHARED || in->space == S_GENERIC) && in->size && in->size < m->granule)
+            m->granule = in->size;
+    }
+}
+
+/* Room for all .global and .const variables: their text is longer than they are, but for what has dimensions. */
+static size_t
+variables_at_most(const char *text)
+{
+    size_t n = 64;
+
+    for (const char *s = text; (s = strpbrk(s, ".")); s++) {
+        const char *end, *bracket;
+        size_t      size = 64;
+
+        if (strncmp(s, ".global", 7) && strncmp(s, ".const", 6))
+            continue;
+        if (isalnum((unsigned char)s[-(s > text)]) && s > text)
+            continue;                           /* of a mnemonic */
+        end = s + strcspn(s, ";{=");
+        for (bracket = s; (bracket = memchr(bracket, '[', (size_t)(end - bracket))); bracket++)
+            size *= strtoull(bracket + 1, NULL, 0) + 1;
+        n += size < 1u << 30 ? size : 0;
+    }
+    return n;
+}
+
+const struct ptx_kernel *
+ptx_find(const struct ptx_module *m, const char *name)
+{
+    for (int i = 0; i < m->n_functions; i++)
+        if (m->functions[i]->is_entry && m->functions[i]->has_body && !strcmp(m->functions[i]->name, name))
+            return m->functions[i];
+    return NULL;
+}
+
+bool
+ptx_variable(const struct ptx_module *m, const char *name, uint64_t *address, size_t *n_bytes)
+{
+    for (int i = 0; i < m->n_variables; i++) {
+        const struct variable *v = m->variables[i];
+
+        if ((v->space == S_GLOBAL || v->space == S_CONST) && !strcmp(v->name, name)) {
+            *address = (uint64_t)(uintptr_t)m->memory + v->at;
+            *n_bytes = v->n_bytes;
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+ptx_free(struct ptx_module *m)
+{
+    if (!m)
+        return;
+    for (int i = 0; i < m->n_functions; i++) {
+        struct ptx_kernel *f = m->functions[i];
+
+        free(f->params);
+        free(f->results);
+        free(f->param_bytes);
+        free(f->param_offset);
+        free(f->calls);
+        free(f);
+    }
+    for (int i = 0; i < m->n_variables; i++)
+        free(m->variables[i]);
+    for (int i = 0; i < m->n_calls; i++)
+        free(m->calls[i]);
+    for (int i = 0; i < m->n_tables; i++)
+        free(m->tables[i].target);
+    for (int i = 0; i < m->n_names; i++)
+        free(m->names[i]);
+    free(m->functions);
+    free(m->variables);
+    free(m->calls);
+    free(m->tables);
+    free(m->names);
+    free(m->code);
+    free(m->consts);
+    free(m->constants);
+    free(m->refs);
+    free(m->memory);
+    free(m);
+}
+
+struct ptx_module *
+ptx_parse(const char *text, char *error, size_t cap)
+{
+    struct parser *p = calloc(1, sizeof *p);
+    struct ptx_module *volatile m = calloc(1, sizeof *m);
+    char none[1];
+
+    if (!error || !cap) {
+        error = none;
+        cap = 1;
+    }
+    *error = 0;
+    if (!p || !m) {
+        snprintf(error, cap, "out of memory");
+        free(p);
+        free(m);
+        return NULL;
+    }
+    p->p = p->start = text;
+    p->line = p->t_line = 1;
+    p->error = error;
+    p->cap = cap;
+    p->m = m;
+    m->memory_cap = variables_at_most(text);
+    if (setjmp(p->failed)) {
+        ptx_free(m);
+        m = NULL;
+    } else {
+        size_t bytes = (m->memory_cap + 255) / 256 * 256;
+
+        if (!(m->memory = aligned_alloc(256, bytes)))
+            ptx_fail(p, "out of memory");
+        memset(m->memory, 0, bytes);
+        module(p);
+        find_granule(m);
+        for (int i = 0; i < m->n_functions; i++)
+            ptx_live(m->functions[i]);
+    }
+    free(p->symbols);
+    free(p->parents);
+    free(p->labels);
+    free(p->fixups);
+    free(p);
+    return m;
+}
