@@ -109,6 +109,8 @@ struct ptx_kernel {                             /* any function */
     uint32_t *calls;                            /* functions it calls */
     int       n_calls;
     bool      calls_any;                        /* by address */
+    struct { uint32_t at, width, n; } *rooms;   /* its registers */
+    int       n_rooms;
 };
 
 struct ptx_module {

@@ -293,6 +293,10 @@ room(struct parser *p, uint32_t width, uint32_t n)
     if (n > 1000000 || (uint64_t)at_ + (uint64_t)n * size > OFFSET)
         ptx_fail(p, "too many registers");
     p->fn->regs_bytes += n * size;
+    p->fn->rooms = ptx_grow(p, p->fn->rooms, (size_t)p->fn->n_rooms, sizeof *p->fn->rooms);
+    p->fn->rooms[p->fn->n_rooms].at = at_;
+    p->fn->rooms[p->fn->n_rooms].width = width;
+    p->fn->rooms[p->fn->n_rooms++].n = n;
     return at_;
 }
 
@@ -949,6 +953,7 @@ ptx_free(struct ptx_module *m)
         free(f->param_bytes);
         free(f->param_offset);
         free(f->calls);
+        free(f->rooms);
         free(f);
     }
     for (int i = 0; i < m->n_variables; i++)
