@@ -67,11 +67,11 @@ def build(tmp, flags=FLAGS):
     return lib
 
 
-def compile_ptx(rtc, text, arch="compute_80"):
+def compile_ptx(rtc, text, arch="compute_80", *more):
     """NVRTC's PTX; an AssertionError with its words where the text is wrong."""
     program = ctypes.c_void_p()
     assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
-    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
+    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17", *more]
     st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
     size = ctypes.c_size_t()
     rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))

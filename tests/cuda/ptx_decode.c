@@ -230,13 +230,15 @@ value_of(struct parser *p, struct operand *o, int k, uint32_t width, enum type t
     case O_IMM: {
         uint64_t bits = o->bits;
 
-        if (t == T_F32 || (o->is_float && width == 4)) {
+        const bool any = t == T_NONE || t == T_B32 || t == T_B64;
+
+        if (t == T_F32 || (any && o->is_float && width == 4)) {
             union { uint32_t u; float f; } v = {(uint32_t)bits};
 
             if (!o->is_32)
                 v.f = (float)o->value;
             bits = v.u;
-        } else if (t == T_F64 || (o->is_float && width == 8)) {
+        } else if (t == T_F64 || (any && o->is_float && width == 8)) {
             union { uint64_t u; double f; } v = {.f = o->value};
 
             bits = v.u;
@@ -378,6 +380,8 @@ arithmetic(struct parser *p)
     int         n = 0;
     struct insn *in;
 
+    if (!strcmp(family, "slct") && p->n_mods > 2)
+        t = ptx_type(p->mods[1]);               /* the other type is that of the number it asks about */
     if (takes_float) {
         change = changes(p);
         rn = has(p, "rn");
@@ -965,7 +969,7 @@ decode_brx(struct parser *p)
     if (operand(p, 1)->kind != O_NAME)
         ptx_fail(p, "brx.idx has no list of labels");
     for (s = p->symbols + p->n_symbols - 1; s >= p->symbols; s--)
-        if (s->kind == SYM_PROTOTYPE && !strcmp(s->name, operand(p, 1)->name))
+        if (s->kind == SYM_TARGETS && !strcmp(s->name, operand(p, 1)->name))
             break;
     if (s < p->symbols)
         ptx_fail(p, "there is no list %s", operand(p, 1)->name);
@@ -1282,7 +1286,7 @@ list_directive(struct parser *p, const char *name)
     ptx_want(p, ";");
     p->symbols = ptx_grow(p, p->symbols, (size_t)p->n_symbols, sizeof *p->symbols);
     s = &p->symbols[p->n_symbols++];
-    *s = (struct symbol){.name = ptx_copy(p, name), .kind = SYM_PROTOTYPE, .at = (uint32_t)p->m->n_tables - 1};
+    *s = (struct symbol){.name = ptx_copy(p, name), .kind = SYM_TARGETS, .at = (uint32_t)p->m->n_tables - 1};
 }
 
 void

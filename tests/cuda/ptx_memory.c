@@ -202,6 +202,13 @@ look_up(struct warp *w, const struct insn *in, uint32_t lane, uint64_t address, 
     return true;
 }
 
+/* Lanes that do not run may have any address. */
+static inline unsigned char *
+plus(unsigned char *p, uint64_t n)
+{
+    return (unsigned char *)((uintptr_t)p + n);
+}
+
 /* Lanes of one space; addr counts from its beginning, or is an address. */
 static bool
 resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *addr, uint32_t m, uint32_t n_bytes, int how,
@@ -230,7 +237,7 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
                 if (addr[i] + n_bytes > k->shared_bytes || addr[i] + n_bytes < addr[i])
                     return outside(w, in, i, addr[i], n_bytes, " of shared memory");
         for (int i = 0; i < LANES; i++)
-            p[i] = k->shared + addr[i];
+            p[i] = plus(k->shared, addr[i]);
         if (k->counts)
             count_banks(w, addr, m, n_bytes);
         return !k->shadow || touch(w, in, addr, m, n_bytes, writes, atomic);
@@ -240,12 +247,12 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
                 if (addr[i] + n_bytes > k->local_stride || addr[i] + n_bytes < addr[i])
                     return outside(w, in, i, addr[i], n_bytes, " of local memory");
         for (int i = 0; i < LANES; i++)
-            p[i] = w->local + (size_t)i * k->local_stride + addr[i];
+            p[i] = plus(w->local, (uint64_t)i * k->local_stride + addr[i]);
         return true;
     default:
         if (lo >= r->first && hi < r->end && hi + n_bytes <= r->end) {
             for (int i = 0; i < LANES; i++)
-                p[i] = r->host + (addr[i] - r->first);
+                p[i] = plus(r->host, addr[i] - r->first);
         } else {
             EACH_OF(m, i) {
                 if (!(addr[i] >= r->first && addr[i] < r->end && addr[i] + n_bytes <= r->end) &&

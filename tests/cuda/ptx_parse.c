@@ -224,7 +224,7 @@ ptx_symbol(struct parser *p, const char *name)
     uint64_t number;
 
     for (int i = p->n_symbols - 1; i >= 0; i--)
-        if (!p->symbols[i].family && !strcmp(p->symbols[i].name, name))
+        if (!p->symbols[i].family && p->symbols[i].kind != SYM_TARGETS && !strcmp(p->symbols[i].name, name))
             return &p->symbols[i];
     while (digits > 0 && isdigit((unsigned char)name[digits - 1]))
         digits--;
@@ -580,11 +580,12 @@ body(struct parser *p)
             ptx_next(p);
         } else if (ptx_is(p, ".reg")) {
             reg_declaration(p);
-        } else if (p->t == WORD && space_of(p->text) != S_GENERIC) {
+        } else if (ptx_is(p, ".extern") || (p->t == WORD && space_of(p->text) != S_GENERIC)) {
+            bool       is_extern = ptx_take(p, ".extern");
             enum space s = space_of(p->text);
 
             ptx_next(p);
-            variable_declaration(p, s, false);
+            variable_declaration(p, s, is_extern);
         } else if (ptx_is(p, ".pragma")) {
             while (!ptx_is(p, ";") && p->t != END)
                 ptx_next(p);

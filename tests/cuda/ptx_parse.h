@@ -8,7 +8,7 @@
 
 enum token { END, WORD, NUMBER, STRING, MARK };
 
-enum symbol_kind { SYM_REGS, SYM_VAR, SYM_PROTOTYPE };
+enum symbol_kind { SYM_REGS, SYM_VAR, SYM_TARGETS };
 
 struct symbol {
     char            *name;                      /* of a family of registers: without the number */

@@ -399,6 +399,17 @@ run_warp(struct warp *w)
                     group &= ~m;
                 }
                 continue;
+            case K_SYNC:
+                if (m == group) {
+                    const int st = ptx_sync_arrive(w, in, m, pc);
+
+                    if (st < 0)
+                        return FAILED;
+                    group = st ? group : 0;     /* those that wait have their places */
+                    pc = st ? pc + 1 : stop;
+                    continue;
+                }
+                break;
             default:
                 break;
             }
@@ -460,13 +471,10 @@ run_warp(struct warp *w)
                 if (!barrier_arrive(w, in, m, pc))
                     return FAILED;
                 break;
-            case K_SYNC: {
-                int st = ptx_sync_arrive(w, in, m, pc);
-
-                if (st < 0)
+            case K_SYNC:
+                if (ptx_sync_arrive(w, in, m, pc) < 0)
                     return FAILED;
                 break;
-            }
             default:
                 ptx_fault(w, in, __builtin_ctz(m), "trap");
                 return FAILED;
