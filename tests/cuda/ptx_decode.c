@@ -141,7 +141,7 @@ parse_operand(struct parser *p, struct operand *o, bool in_vector)
         o->kind = O_NAME;                       /* a label */
     }
     ptx_next(p);
-    if (ptx_take(p, "|")) {
+    if (o >= p->ops && o < p->ops + 12 && ptx_take(p, "|")) {
         o->second = &p->extra[o - p->ops];
         parse_operand(p, o->second, false);
     }
@@ -737,7 +737,7 @@ decode_isspacep(struct parser *p)
 
 /* [register + n], [variable + n] or [n]: the base and offset. */
 static ref
-memory_operand(struct parser *p, int k, enum space *space, int64_t *imm, uint8_t *width)
+memory_operand(struct parser *p, int k, enum space *space, int64_t *imm, uint8_t *width, uint32_t n_bytes)
 {
     struct operand *o = operand(p, k);
 
@@ -754,6 +754,8 @@ memory_operand(struct parser *p, int k, enum space *space, int64_t *imm, uint8_t
         if (*space == S_GENERIC && v->space != S_GLOBAL && v->space != S_CONST)
             ptx_fail(p, "%s has no generic address without cvta", v->name);
         if (v->space == S_PARAM || v->space == S_FRAME) {
+            if (o->offset < 0 || (uint64_t)o->offset + n_bytes > v->n_bytes)
+                ptx_fail(p, "%u bytes at %lld of %s, which has %u", n_bytes, (long long)o->offset, v->name, v->n_bytes);
             *space = (enum space)v->space;
             *imm += (int64_t)v->at;
             return NO_REF;
@@ -806,9 +808,9 @@ decode_memory(struct parser *p)
     t = next_type(p);
     all_used(p, 2);
     size = (uint32_t)ptx_type_bytes(t);
-    if (t == T_PRED || t == T_B128 || size * (uint32_t)n > 32)
+    if (t == T_PRED || t == T_B128 || size * (uint32_t)n > (space == S_GLOBAL ? 32 : 16))
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    base = memory_operand(p, loads ? 1 : 0, &space, &imm, &address_width);
+    base = memory_operand(p, loads ? 1 : 0, &space, &imm, &address_width, size * (uint32_t)n);
     if (space == S_PARAM && base != NO_REF)
         space = S_GENERIC;                      /* by its address, which cvta.param leaves as it is */
     if (n > 1) {
@@ -872,7 +874,7 @@ decode_atomic(struct parser *p)
     all_used(p, first + 2 + (op == 'c'));
     if (!op || size < 2 || size > 8 || (is_float_type(t) && op != 'a') || space == S_LOCAL || space == S_PARAM || space == S_CONST)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    base = memory_operand(p, first, &space, &imm, &address_width);
+    base = memory_operand(p, first, &space, &imm, &address_width, size);
     b = value(p, first + 1, size, t);
     if (op == 'c')
         c = value(p, first + 2, size, t);
@@ -916,8 +918,8 @@ decode_cp(struct parser *p)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
     has(p, "global");
     all_used(p, -1);
-    a = memory_operand(p, 0, &shared, &to_imm, &to_width);
-    b = memory_operand(p, 1, &global, &from_imm, &from_width);
+    a = memory_operand(p, 0, &shared, &to_imm, &to_width, 0);
+    b = memory_operand(p, 1, &global, &from_imm, &from_width, 0);
     if (p->n_ops < 3 || p->n_ops > 4 || operand(p, 2)->kind != O_IMM ||
         (operand(p, 2)->bits != 4 && operand(p, 2)->bits != 8 && operand(p, 2)->bits != 16))
         ptx_fail(p, "%s copies 4, 8 or 16 bytes", p->mnemonic);
@@ -1056,7 +1058,7 @@ decode_call(struct parser *p)
         if (f->n_params != c->n_in || f->n_results < c->n_out)
             ptx_fail(p, "%s has %d parameters and %d results", f->name, f->n_params, f->n_results);
         for (int i = 0; i < c->n_in; i++)
-            if (f->params[i].n_bytes > c->in[i].n_bytes && !(c->in[i].is_reg && f->params[i].is_reg))
+            if (f->params[i].n_bytes > c->in[i].n_bytes)
                 ptx_fail(p, "argument %d has %u bytes, %u are wanted", i, c->in[i].n_bytes, f->params[i].n_bytes);
         p->fn->calls = ptx_grow(p, p->fn->calls, (size_t)p->fn->n_calls, sizeof *p->fn->calls);
         p->fn->calls[p->fn->n_calls++] = (uint32_t)fn;

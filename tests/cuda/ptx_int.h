@@ -131,7 +131,7 @@ struct ptx_module {
     int                n_tables;
     unsigned char     *memory;                  /* of .global and .const variables */
     uint64_t           memory_bytes, memory_cap;
-    uint32_t           shared_bytes, n_sites, target, granule;
+    uint32_t           shared_bytes, n_sites, target;
     char             **names;                   /* mnemonics */
     int                n_names;
 };
@@ -182,7 +182,7 @@ struct warp {
 };
 
 struct barrier {
-    uint32_t n_arrived, n_expected;             /* threads; 0 expected: all */
+    uint32_t n_arrived, n_expected, n_wait;     /* threads: by bar.arrive, wanted (0: all), that wait */
     uint32_t popc, all, any;
     uint32_t arrived_warps;                     /* by bar.arrive */
 };
@@ -196,7 +196,8 @@ struct worker {
     uint32_t      n_warps, n_block_threads, n_alive;
     unsigned char *shared;
     uint32_t      shared_bytes;
-    struct shadow *shadow;
+    struct shadow *shadow;                      /* of each byte, or of the first of a unit; NULL: races are not looked for */
+    uint8_t       *units;                       /* bytes of the units of each 8 bytes */
     uint32_t      tick, full_tick, *warp_knows; /* n_warps x n_warps */
     struct barrier barriers[N_BARRIERS];
     uint32_t      ctaid[3];
@@ -262,6 +263,6 @@ bool ptx_sync_ready(const struct warp *);       /* true if there are any */
 int ptx_type_bytes(enum type);
 
 /* ptx_live.c */
-void ptx_live(struct ptx_kernel *);             /* finds n_live */
+bool ptx_live(struct ptx_kernel *);             /* finds n_live, and smaller frames; false: out of memory */
 
 #endif

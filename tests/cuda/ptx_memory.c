@@ -102,40 +102,73 @@ is_ordered(const struct warp *w, uint32_t lane, const struct touch *t)
 }
 
 static bool
-race(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset, const struct touch *t, const char *what)
+race(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset, const struct touch *t, bool writes, bool wrote)
 {
     return ptx_fault(w, in, (int)lane, "race: %s byte %llu of shared memory, which thread %u has %s at line %u with no barrier "
-                     "between", what, (unsigned long long)offset, t->thread, t == &w->w->shadow[offset / w->w->s->m->granule].write
-                     ? "written" : "read", t->line);
+                     "between", writes ? "writes" : "reads", (unsigned long long)offset, t->thread, wrote ? "written" : "read", t->line);
+}
+
+/* What is known of the bytes of an access: units of 8 bytes at first, and smaller ones where accesses are smaller. The first byte
+ * of a unit has what is known of it. */
+static uint32_t
+unit_of(struct worker *k, uint64_t offset, uint32_t n_bytes)
+{
+    uint8_t *unit = &k->units[offset / 8];
+
+    while (*unit > n_bytes) {
+        struct shadow *s = &k->shadow[offset / 8 * 8];
+
+        *unit /= 2;
+        for (uint32_t at_ = *unit; at_ < 8; at_ += 2u * *unit)
+            s[at_] = s[at_ - *unit];
+    }
+    return *unit;
+}
+
+static inline bool
+touch_unit(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset, bool writes, bool atomic)
+{
+    const struct touch now = {w->w->tick, in->line, (uint16_t)(w->index * LANES + lane), true, atomic};
+    const uint32_t     old = w->w->full_tick;
+    struct shadow     *s = &w->w->shadow[offset];
+
+    if (s->write.is_set && s->write.tick >= old && s->write.thread != now.thread && !(atomic && s->write.atomic) &&
+        !is_ordered(w, lane, &s->write))
+        return race(w, in, lane, offset, &s->write, writes, true);
+    if (writes) {
+        for (int k = 0; k < 2; k++)
+            if (s->read[k].is_set && s->read[k].tick >= old && s->read[k].thread != now.thread && !is_ordered(w, lane, &s->read[k]))
+                return race(w, in, lane, offset, &s->read[k], true, false);
+        s->write = now;
+        s->read[0].is_set = s->read[1].is_set = false;
+    } else if (s->read[0].thread == now.thread || is_ordered(w, lane, &s->read[0])) {
+        s->read[0] = now;
+    } else {
+        s->read[1] = now;
+    }
+    return true;
 }
 
 static bool
 touch(struct warp *w, const struct insn *in, const uint64_t *offset, uint32_t m, uint32_t n_bytes, bool writes, bool atomic)
 {
-    const uint32_t granule = w->w->s->m->granule;
+    const uint32_t first = (uint32_t)__builtin_ctz(m), last = 31 - (uint32_t)__builtin_clz(m);
+    bool           same = !writes;
 
-    EACH_OF(m, lane) {
-        const struct touch now = {w->w->tick, in->line, (uint16_t)(w->index * LANES + lane), true, atomic};
+    for (uint32_t i = first; same && i <= last; i++)
+        same = !(m >> i & 1) || offset[i] == offset[first];
+    if (same) { /* all read one place that nobody wrote since the last barrier: two of them stand for all */
+        const struct shadow *s = &w->w->shadow[offset[first]];
 
-        for (uint64_t g = offset[lane] / granule; g <= (offset[lane] + n_bytes - 1) / granule; g++) {
-            struct shadow *s = &w->w->shadow[g];
-
-            if (s->write.is_set && s->write.thread != now.thread && !(atomic && s->write.atomic) &&
-                !is_ordered(w, lane, &s->write))
-                return race(w, in, lane, g * granule, &s->write, writes ? "writes" : "reads");
-            if (writes) {
-                for (int k = 0; k < 2; k++)
-                    if (s->read[k].is_set && s->read[k].thread != now.thread && !is_ordered(w, lane, &s->read[k]))
-                        return race(w, in, lane, g * granule, &s->read[k], "writes");
-                s->write = now;
-                s->read[0].is_set = s->read[1].is_set = false;
-            } else if (s->read[0].thread == now.thread || is_ordered(w, lane, &s->read[0])) {
-                s->read[0] = now;
-            } else {
-                s->read[1] = now;
-            }
-        }
+        if (n_bytes <= 8 && unit_of(w->w, offset[first], n_bytes) == n_bytes && (!s->write.is_set || s->write.tick < w->w->full_tick))
+            m = 1u << first | 1u << last;
     }
+    EACH_OF(m, lane)
+        for (uint32_t done = 0, unit; done < n_bytes; done += unit) {
+            unit = unit_of(w->w, offset[lane] + done, n_bytes - done);
+            if (!touch_unit(w, in, lane, offset[lane] + done, writes, atomic))
+                return false;
+        }
     return true;
 }
 
@@ -219,13 +252,18 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
     const bool     writes = how & 1, atomic = how & 2;
     uint64_t       lo = UINT64_MAX, hi = 0, low_bits = 0;
 
-    for (int i = 0; i < LANES; i++) {
-        uint64_t a = m >> i & 1 ? addr[i] : addr[__builtin_ctz(m)];
-
-        lo = a < lo ? a : lo;
-        hi = a > hi ? a : hi;
-        low_bits |= a;
-    }
+    if (m == UINT32_MAX)
+        for (int i = 0; i < LANES; i++) {
+            lo = addr[i] < lo ? addr[i] : lo;
+            hi = addr[i] > hi ? addr[i] : hi;
+            low_bits |= addr[i];
+        }
+    else
+        EACH_OF(m, i) {
+            lo = addr[i] < lo ? addr[i] : lo;
+            hi = addr[i] > hi ? addr[i] : hi;
+            low_bits |= addr[i];
+        }
     if (low_bits & (n_bytes - 1))
         EACH_OF(m, i)
             if (addr[i] & (n_bytes - 1))
@@ -241,13 +279,13 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
         if (k->counts)
             count_banks(w, addr, m, n_bytes);
         return !k->shadow || touch(w, in, addr, m, n_bytes, writes, atomic);
-    case S_LOCAL:
+    case S_LOCAL:                               /* 16 bytes of a lane, then of the next: few pages are touched */
         if (hi + n_bytes > k->local_stride || hi + n_bytes < hi)
             EACH_OF(m, i)
                 if (addr[i] + n_bytes > k->local_stride || addr[i] + n_bytes < addr[i])
                     return outside(w, in, i, addr[i], n_bytes, " of local memory");
         for (int i = 0; i < LANES; i++)
-            p[i] = plus(w->local, (uint64_t)i * k->local_stride + addr[i]);
+            p[i] = plus(w->local, addr[i] / 16 * 16 * LANES + (uint64_t)i * 16 + addr[i] % 16);
         return true;
     default:
         if (lo >= r->first && hi < r->end && hi + n_bytes <= r->end) {

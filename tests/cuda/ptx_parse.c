@@ -626,11 +626,9 @@ resolve_labels(struct parser *p)
 }
 
 /* ( .param .b64 a, .reg .u32 b ): results or parameters. */
-static struct variable *
-formals(struct parser *p, int *n)
+static void
+formals(struct parser *p, struct variable **list, int *n)
 {
-    struct variable *list = NULL;
-
     *n = 0;
     ptx_want(p, "(");
     while (!ptx_is(p, ")")) {
@@ -641,15 +639,14 @@ formals(struct parser *p, int *n)
             ptx_fail(p, "a parameter is wanted, there is '%s'", p->text);
         ptx_next(p);
         v = declarator(p, S_FRAME, is_reg);
-        list = ptx_grow(p, list, (size_t)*n, sizeof *list);
-        list[(*n)++] = *v;
+        *list = ptx_grow(p, *list, (size_t)*n, sizeof **list);
+        (*list)[(*n)++] = *v;
         if (*n > MAX_PASSED)
             ptx_fail(p, "unsupported: more than %d parameters", MAX_PASSED);
         if (!ptx_take(p, ","))
             break;
     }
     ptx_want(p, ")");
-    return list;
 }
 
 /* Places in the frame, and names. */
@@ -687,13 +684,12 @@ function(struct parser *p, bool is_entry)
 {
     struct ptx_module *m = p->m;
     struct ptx_kernel *fn;
-    struct variable   *results = NULL, *params = NULL;
     int                n_results = 0, n_params = 0, old;
     uint32_t           at_ = 0;
 
     ptx_next(p);
     if (!is_entry && ptx_is(p, "("))
-        results = formals(p, &n_results);
+        formals(p, &p->results, &n_results);
     if (p->t != WORD)
         ptx_fail(p, "a function's name is wanted, there is '%s'", p->text);
     old = ptx_function(p, p->text);
@@ -716,11 +712,12 @@ function(struct parser *p, bool is_entry)
     }
     ptx_next(p);
     if (ptx_is(p, "("))
-        params = formals(p, &n_params);
+        formals(p, &p->params, &n_params);
     free(fn->params);
     free(fn->results);
-    fn->params = params;
-    fn->results = results;
+    fn->params = p->params;
+    fn->results = p->results;
+    p->params = p->results = NULL;              /* the function owns them now */
     fn->n_params = n_params;
     fn->n_results = n_results;
     while (p->t == WORD && *p->text == '.') {
@@ -751,9 +748,9 @@ function(struct parser *p, bool is_entry)
         if (!fn->param_bytes || !fn->param_offset)
             ptx_fail(p, "out of memory");
         for (int i = 0; i < n_params; i++) {
-            fn->param_offset[i] = at_ = (uint32_t)aligned(at_, params[i].align);
-            fn->param_bytes[i] = params[i].n_bytes;
-            at_ += params[i].n_bytes;
+            fn->param_offset[i] = at_ = (uint32_t)aligned(at_, fn->params[i].align);
+            fn->param_bytes[i] = fn->params[i].n_bytes;
+            at_ += fn->params[i].n_bytes;
         }
         fn->all_params_bytes = at_;
     }
@@ -762,8 +759,8 @@ function(struct parser *p, bool is_entry)
     fn->regs_bytes = 64;                        /* the carry */
     fn->first = m->n_code;
     enter_scope(p);
-    place(p, results, n_results);
-    place(p, params, n_params);
+    place(p, fn->results, n_results);
+    place(p, fn->params, n_params);
     body(p);
     leave_scope(p);
     ptx_emit(p)->kind = K_RET;
@@ -880,19 +877,6 @@ ptx_facts(const struct ptx_kernel *k, struct ptx_facts *f)
     }
     f->shared_bytes = (uint32_t)aligned(f->shared_bytes, align);
     free(state);
-}
-
-/* Shared memory is watched in units of the smallest access that may reach it. */
-static void
-find_granule(struct ptx_module *m)
-{
-    m->granule = 8;
-    for (uint32_t i = 0; i < m->n_code; i++) {
-        const struct insn *in = &m->code[i];
-
-        if (in->kind == K_MEM && (in->space == S_SHARED || in->space == S_GENERIC) && in->size && in->size < m->granule)
-            m->granule = in->size;
-    }
 }
 
 /* Room for all .global and .const variables: their text is longer than they are, but for what has dimensions. */
@@ -1012,14 +996,16 @@ ptx_parse(const char *text, char *error, size_t cap)
             ptx_fail(p, "out of memory");
         memset(m->memory, 0, bytes);
         module(p);
-        find_granule(m);
         for (int i = 0; i < m->n_functions; i++)
-            ptx_live(m->functions[i]);
+            if (!ptx_live(m->functions[i]))
+                ptx_fail(p, "out of memory");
     }
     free(p->symbols);
     free(p->parents);
     free(p->labels);
     free(p->fixups);
+    free(p->results);
+    free(p->params);
     free(p);
     return m;
 }

@@ -61,6 +61,7 @@ struct parser {
 
     struct ptx_module *m;
     struct ptx_kernel *fn;                      /* NULL between functions */
+    struct variable   *results, *params;        /* of the function whose head is read */
     struct symbol     *symbols;
     int                n_symbols, cap_symbols;
     uint32_t           scopes[64], *parents, n_scopes;

@@ -96,6 +96,12 @@ enter(struct warp *w, const struct insn *in, const struct ptx_kernel *fn, uint32
         ptx_fault(w, in, __builtin_ctz(m), "%s has no body, or other parameters", fn->name);
         return NULL;
     }
+    for (int i = 0; i < call->n_in; i++)        /* of what is called by its address nothing was known before */
+        if (fn->params[i].n_bytes > call->in[i].n_bytes) {
+            ptx_fault(w, in, __builtin_ctz(m), "argument %d has %u bytes, %s wants %u", i, call->in[i].n_bytes, fn->name,
+                      fn->params[i].n_bytes);
+            return NULL;
+        }
     if (from->depth >= MAX_DEPTH || from->local_at + from->fn->local_bytes + fn->local_bytes > k->local_stride) {
         ptx_fault(w, in, __builtin_ctz(m), "calls are %u deep: local memory is full", from->depth);
         return NULL;
@@ -210,6 +216,8 @@ barrier_try(struct worker *k, uint32_t id)
     struct barrier *b = &k->barriers[id];
     uint32_t        n = b->n_arrived, n_lanes = b->n_arrived;
 
+    if (!b->n_expected && (!b->n_wait || b->n_wait + b->n_arrived < k->n_alive))
+        return true;
     for (uint32_t j = 0; j < k->n_warps; j++) {
         const struct warp *w = &k->warps[j];
         uint32_t           lanes = 0, pc = 0;
@@ -269,6 +277,7 @@ barrier_arrive(struct warp *w, const struct insn *in, uint32_t m, uint32_t pc)
             w->bar_id[i] = id[lane];
         }
         w->at_bar |= m;
+        b->n_wait += (uint32_t)__builtin_popcount(m);
     }
     return barrier_try(k, id[lane]);
 }
@@ -648,6 +657,7 @@ worker_clear(struct worker *k)
     free(k->free_frames);
     free(k->shared);
     free(k->shadow);
+    free(k->units);
     free(k->warp_knows);
     free(k->ranges);
     free(k->sites);
@@ -673,10 +683,12 @@ worker_init(struct worker *k, const struct state *s, bool counts)
     if (!k->warps || !k->free_frames || !k->ranges || !k->shared)
         return false;
     if (s->races && k->shared_bytes) {
-        k->shadow = calloc(k->shared_bytes / m->granule + 2, sizeof *k->shadow);
+        k->shadow = calloc(k->shared_bytes + 16, sizeof *k->shadow);
+        k->units = malloc(k->shared_bytes / 8 + 2);
         k->warp_knows = calloc((size_t)k->n_warps * k->n_warps, sizeof *k->warp_knows);
-        if (!k->shadow || !k->warp_knows)
+        if (!k->shadow || !k->units || !k->warp_knows)
             return false;
+        memset(k->units, 8, k->shared_bytes / 8 + 2);
     }
     if (counts) {
         k->counts = calloc(1, sizeof *k->counts);

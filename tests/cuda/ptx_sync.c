@@ -19,6 +19,28 @@ word(const struct warp *w, uint32_t lane, ref r)
 }
 
 static bool
+share_frame(const struct warp *w, uint32_t m)
+{
+    const struct frame *f = w->frame[__builtin_ctz(m)];
+    bool                same = true;
+
+    EACH_OF(m, i)
+        same &= w->frame[i] == f;
+    return same;
+}
+
+/* The words of all lanes of m. */
+static void
+words(const struct warp *w, uint32_t m, ref r, uint32_t *to)
+{
+    if (share_frame(w, m))
+        memcpy(to, lane_at(w, (uint32_t)__builtin_ctz(m), r), LANES * sizeof *to);
+    else
+        EACH_OF(m, i)
+            to[i] = word(w, i, r);
+}
+
+static bool
 pred(const struct warp *w, uint32_t lane, ref r)
 {
     return *(uint32_t *)lane_at(w, lane, r) >> lane & 1;
@@ -46,12 +68,13 @@ set_pred(const struct warp *w, uint32_t lane, ref r, bool value)
 static void
 shuffle(struct warp *w, const struct insn *in, uint32_t m)
 {
-    uint32_t value[LANES], result[LANES] = {0}, in_range = 0;
+    uint32_t value[LANES], result[LANES], bs[LANES], cs[LANES], in_range = 0;
 
-    EACH_OF(m, i)
-        value[i] = word(w, i, in->a);
+    words(w, m, in->a, value);
+    words(w, m, in->b, bs);
+    words(w, m, in->c, cs);
     EACH_OF(m, i) {
-        const uint32_t c = word(w, i, in->c), b = word(w, i, in->b) & 31, segment = c >> 8 & 31;
+        const uint32_t c = cs[i], b = bs[i] & 31, segment = c >> 8 & 31;
         const int      most = (int)((i & segment) | (c & 31 & ~segment));
         int            j;
         bool           fits;
@@ -76,6 +99,20 @@ shuffle(struct warp *w, const struct insn *in, uint32_t m)
         j = fits ? j : (int)i;
         in_range |= (uint32_t)fits << i;
         result[i] = m & w->sync_mask[i] & 1u << j ? value[j] : 0xdeadbeef;
+    }
+    if (share_frame(w, m)) {
+        uint32_t *d = lane_at(w, (uint32_t)__builtin_ctz(m), in->d), *p;
+
+        if (m == UINT32_MAX)
+            memcpy(d, result, sizeof result);
+        else
+            EACH_OF(m, i)
+                d[i] = result[i];
+        if (in->d2 != NO_REF) {
+            p = lane_at(w, (uint32_t)__builtin_ctz(m), in->d2);
+            *p = (*p & ~m) | (in_range & m);
+        }
+        return;
     }
     EACH_OF(m, i) {
         set_word(w, i, in->d, result[i]);
