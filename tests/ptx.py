@@ -10,7 +10,7 @@ import numpy as np
 from . import gpu
 
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "cuda")
-SOURCES = [os.path.join(FOLDER, f"ptx_{part}.c") for part in ("parse", "decode", "live", "alu", "cvt", "memory", "sync", "run")]
+SOURCES = [os.path.join(FOLDER, f"ptx_{part}.c") for part in ("token", "parse", "operand", "decode", "live", "facts", "alu", "cvt", "memory", "sync", "run")]
 FLAGS = ["-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-frounding-math",
          "-fno-strict-aliasing", "-Wall", "-Wextra", "-fPIC"]
 FIND = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_bool,

@@ -7,297 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- operands ---- */
-
-static const struct { const char *name; int which; uint32_t width; } specials[] = {
-    {"%tid.x", SP_TID_X, 4}, {"%tid.y", SP_TID_Y, 4}, {"%tid.z", SP_TID_Z, 4}, {"%ntid.x", SP_NTID_X, 4},
-    {"%ntid.y", SP_NTID_Y, 4}, {"%ntid.z", SP_NTID_Z, 4}, {"%ctaid.x", SP_CTAID_X, 4}, {"%ctaid.y", SP_CTAID_Y, 4},
-    {"%ctaid.z", SP_CTAID_Z, 4}, {"%nctaid.x", SP_NCTAID_X, 4}, {"%nctaid.y", SP_NCTAID_Y, 4}, {"%nctaid.z", SP_NCTAID_Z, 4},
-    {"%laneid", SP_LANE, 4}, {"%warpid", SP_WARPID, 4}, {"%nwarpid", SP_NWARPID, 4}, {"%lanemask_eq", SP_LANEMASK_EQ, 4},
-    {"%lanemask_lt", SP_LANEMASK_LT, 4}, {"%lanemask_le", SP_LANEMASK_LE, 4}, {"%lanemask_gt", SP_LANEMASK_GT, 4},
-    {"%lanemask_ge", SP_LANEMASK_GE, 4}, {"%dynamic_smem_size", SP_DYNAMIC_SIZE, 4}, {"%total_smem_size", SP_TOTAL_SIZE, 4},
-    {"%clock", SP_CLOCK, 4}, {"%clock64", SP_CLOCK64, 8}, {"%globaltimer", SP_CLOCK64, 8}, {"%gridid", SP_GRIDID, 4},
-};
-
-static void
-parse_operand(struct parser *p, struct operand *o, bool in_vector)
-{
-    *o = (struct operand){.kind = O_NONE};
-    if (ptx_take(p, "!"))
-        o->negated = true;
-    if (ptx_take(p, "[")) {
-        o->kind = O_MEM;
-        if (p->t == WORD) {
-            struct symbol *s = ptx_symbol(p, p->text);
-
-            if (!s)
-                ptx_fail(p, "%s is not known", p->text);
-            if (s->kind == SYM_REGS) {
-                parse_operand(p, o, false);
-                if (o->kind != O_REG)
-                    ptx_fail(p, "an address is wanted");
-                o->kind = O_MEM;
-            } else {
-                o->var = s->var;
-                ptx_next(p);
-            }
-        }
-        if (ptx_is(p, "+") || ptx_is(p, "-") || p->t == NUMBER) {
-            bool     is_float, is_32;
-            double   value;
-
-            ptx_take(p, "+");
-            o->offset = (int64_t)ptx_number(p, &is_float, &is_32, &value);
-        }
-        ptx_want(p, "]");
-        return;
-    }
-    if (ptx_take(p, "{")) {
-        o->kind = O_VEC;
-        while (!ptx_is(p, "}")) {
-            struct operand e;
-
-            if (in_vector || o->n == 8)
-                ptx_fail(p, "a vector of more than 8");
-            parse_operand(p, &e, true);
-            if (e.kind == O_SINK) {
-                o->v[o->n++] = NO_REF;
-            } else if (e.kind == O_REG) {
-                o->v_width = e.width;
-                o->v[o->n++] = e.reg;
-            } else if (e.kind == O_IMM) {       /* as wide as the vector turns out to be */
-                o->v_bits[o->n] = e.bits;
-                o->v_imm |= 1u << o->n;
-                o->v[o->n++] = 0;
-            } else {
-                ptx_fail(p, "a register is wanted in the vector");
-            }
-            if (!ptx_take(p, ","))
-                break;
-        }
-        ptx_want(p, "}");
-        return;
-    }
-    if (p->t == NUMBER || ptx_is(p, "-") || ptx_is(p, "~")) {
-        o->kind = O_IMM;
-        o->bits = ptx_number(p, &o->is_float, &o->is_32, &o->value);
-        return;
-    }
-    if (p->t != WORD)
-        ptx_fail(p, "an operand is wanted, there is '%s'", p->text);
-    snprintf(o->name, sizeof o->name, "%.255s", p->text);
-    if (!strcmp(p->text, "_")) {
-        o->kind = O_SINK;
-        ptx_next(p);
-        return;
-    }
-    if (!strcmp(p->text, "WARP_SZ")) {
-        o->kind = O_IMM;
-        o->bits = LANES;
-        o->value = LANES;
-        ptx_next(p);
-        return;
-    }
-    struct symbol *s = ptx_symbol(p, p->text);
-
-    if (s && s->kind == SYM_REGS) {
-        uint32_t k = s->family ? (uint32_t)strtoul(p->text + strlen(s->name), NULL, 10) : 0;
-
-        o->kind = O_REG;
-        o->width = s->width;
-        o->reg = IN_FRAME | (s->at + k * (s->width == 1 ? 4 : s->width * LANES));
-    } else if (s) {
-        o->kind = O_VAR;
-        o->var = s->var;
-        ptx_next(p);
-        if (ptx_is(p, "+") || ptx_is(p, "-")) {
-            bool   is_float, is_32;
-            double value;
-
-            ptx_take(p, "+");
-            o->offset = (int64_t)ptx_number(p, &is_float, &is_32, &value);
-        }
-        return;
-    } else if (*p->text == '%') {
-        for (size_t i = 0; i < sizeof specials / sizeof *specials; i++)
-            if (!strcmp(specials[i].name, p->text)) {
-                o->kind = O_REG;
-                o->width = specials[i].width;
-                o->reg = SPECIAL(specials[i].which);
-                if (specials[i].which == SP_CLOCK || specials[i].which == SP_CLOCK64) {
-                    struct insn *in = ptx_emit(p);
-
-                    in->kind = K_ALU;
-                    in->name = "clock";
-                    in->fn.alu = ptx_alu_clock;
-                }
-            }
-        if (o->kind == O_NONE)
-            ptx_fail(p, "unsupported: %s", p->text);
-    } else if (ptx_function(p, p->text) >= 0) {
-        o->kind = O_FUNC;
-        o->function = ptx_function(p, p->text);
-    } else {
-        o->kind = O_NAME;                       /* a label */
-    }
-    ptx_next(p);
-    if (o >= p->ops && o < p->ops + 12 && ptx_take(p, "|")) {
-        o->second = &p->extra[o - p->ops];
-        parse_operand(p, o->second, false);
-    }
-}
-
-static const char *
-ordinal(int k)
-{
-    static const char *const names[] = {"first", "second", "third", "fourth", "fifth", "sixth"};
-
-    return k < 6 ? names[k] : "last";
-}
-
-static struct operand *
-operand(struct parser *p, int k)
-{
-    if (k >= p->n_ops)
-        ptx_fail(p, "the %s operand is missing", ordinal(k));
-    return &p->ops[k];
-}
-
-/* A register to write. */
-static ref
-target(struct parser *p, int k, uint32_t width)
-{
-    struct operand *o = operand(p, k);
-
-    if (o->kind == O_SINK)
-        return width == 1 ? NO_REF : ptx_register(p, width);
-    if (o->kind != O_REG || o->reg >> 30 != 0)
-        ptx_fail(p, "the %s operand is no register", ordinal(k));
-    if (width && o->width != width)
-        ptx_fail(p, "the %s operand has %u bytes, %u are wanted", ordinal(k), o->width, width);
-    return o->reg;
-}
-
-/* A temporary register = `from` + imm; from == NO_REF: the place of a .local variable. */
-static ref
-temporary(struct parser *p, uint32_t width, ref from, uint32_t from_width, int64_t imm)
-{
-    ref          r = ptx_register(p, width);
-    struct insn *in = ptx_emit(p);
-
-    in->kind = K_ALU;
-    in->fn.alu = from == NO_REF ? ptx_alu_local : ptx_alu_space;
-    in->op = '+';
-    in->d = r;
-    in->a = from;
-    in->size = (uint8_t)from_width;
-    in->width = (uint8_t)width;
-    in->imm = imm;
-    in->name = "address";
-    return r;
-}
-
-/* The address of a variable in its space. */
-static ref
-address(struct parser *p, const struct variable *v, int64_t offset, uint32_t width)
-{
-    switch (v->space) {
-    case S_SHARED:
-        if (v->is_open)
-            return temporary(p, width, SPECIAL(SP_DYNAMIC_AT), 8, offset);
-        return ptx_constant(p, v->at + (uint64_t)offset, width);
-    case S_LOCAL:
-        return temporary(p, width, NO_REF, 8, (int64_t)v->at + offset);
-    case S_PARAM:
-        return ptx_constant(p, PARAM_BASE + v->at + (uint64_t)offset, width);
-    case S_GLOBAL:
-    case S_CONST:
-        return ptx_constant(p, (uint64_t)(uintptr_t)p->m->memory + v->at + (uint64_t)offset, width);
-    default:
-        ptx_fail(p, "unsupported: the address of a parameter of a function");
-    }
-}
-
-/* A value to read: of a register as wide as wanted, or a constant. */
-static ref
-value_of(struct parser *p, struct operand *o, int k, uint32_t width, enum type t)
-{
-    switch (o->kind) {
-    case O_REG:
-        if (o->width != width)
-            ptx_fail(p, "the %s operand has %u bytes, %u are wanted", ordinal(k), o->width, width);
-        return o->reg;
-    case O_IMM: {
-        uint64_t bits = o->bits;
-
-        const bool any = t == T_NONE || t == T_B32 || t == T_B64;
-
-        if (t == T_F32 || (any && o->is_float && width == 4)) {
-            union { uint32_t u; float f; } v = {(uint32_t)bits};
-
-            if (!o->is_32)
-                v.f = (float)o->value;
-            bits = v.u;
-        } else if (t == T_F64 || (any && o->is_float && width == 8)) {
-            union { uint64_t u; double f; } v = {.f = o->value};
-
-            bits = v.u;
-        } else if (o->is_float) {
-            ptx_fail(p, "a whole number is wanted as %s operand", ordinal(k));
-        }
-        return ptx_constant(p, bits, width);
-    }
-    case O_VAR:
-        return address(p, o->var, o->offset, width);
-    case O_FUNC:
-        return ptx_constant(p, CODE_BASE + 16 * (uint64_t)o->function, width);
-    case O_SINK:
-        ptx_fail(p, "the %s operand is read", ordinal(k));
-    default:
-        if (o->kind == O_NAME)
-            ptx_fail(p, "%s is not known", o->name);
-        ptx_fail(p, "the %s operand is no value", ordinal(k));
-    }
-}
-
-static ref
-value(struct parser *p, int k, uint32_t width, enum type t)
-{
-    return value_of(p, operand(p, k), k, width, t);
-}
-
-/* A value of any width, for what may be narrower than its register. */
-static ref
-wide_value(struct parser *p, int k, uint32_t least, enum type t, uint32_t *width)
-{
-    struct operand *o = operand(p, k);
-
-    *width = o->kind == O_REG ? o->width : least < 2 ? 2 : least;
-    if (*width < least || *width == 1)
-        ptx_fail(p, "the %s operand has %u bytes, at least %u are wanted", ordinal(k), *width, least);
-    return value(p, k, *width, t);
-}
-
-static uint32_t
-vector(struct parser *p, struct operand *o, enum type t, bool writes)
-{
-    struct ptx_module *m = p->m;
-    uint32_t           first = m->n_refs, width = o->v_width ? o->v_width : ptx_type_bytes(t) < 2 ? 2 : (uint32_t)ptx_type_bytes(t);
-
-    for (int k = 0; k < o->n; k++) {
-        if (o->v_imm >> k & 1) {
-            struct operand e = {.kind = O_IMM, .bits = o->v_bits[k]};
-
-            if (writes)
-                ptx_fail(p, "a number is written");
-            o->v[k] = ptx_constant(p, e.bits, width);
-        }
-        m->refs = ptx_grow(p, m->refs, m->n_refs, sizeof *m->refs);
-        m->refs[m->n_refs++] = o->v[k];
-    }
-    return first;
-}
-
 /* ---- mnemonics ---- */
 
 /* True if the mnemonic has this part, which then is used. */
@@ -408,8 +117,8 @@ arithmetic(struct parser *p)
     if (p->n_ops != n)
         ptx_fail(p, "%s has %d operands, %d are wanted", p->mnemonic, p->n_ops, n);
     for (int k = 1; k < n; k++)                 /* counts of shifts and fields are no floats */
-        r[k] = value(p, k, row->wide[k], row->wide[k] == (uint32_t)ptx_type_bytes(t) ? t : T_NONE);
-    r[0] = target(p, 0, row->wide[0]);
+        r[k] = ptx_operand_value(p, k, row->wide[k], row->wide[k] == (uint32_t)ptx_type_bytes(t) ? t : T_NONE);
+    r[0] = ptx_operand_target(p, 0, row->wide[0]);
     if (r[0] == NO_REF)
         r[0] = ptx_register(p, 1);
     in = finish(p, K_ALU);
@@ -419,10 +128,10 @@ arithmetic(struct parser *p)
     in->c = r[3];
     in->e = r[4];
     in->width = row->wide[0];
-    in->not_c = n > 3 && operand(p, 3)->negated;
+    in->not_c = n > 3 && ptx_operand(p, 3)->negated;
     if (row->wide[0] == 1)                      /* and.pred with a negation */
         for (int k = 1; k < n; k++)
-            if (operand(p, k)->negated)
+            if (ptx_operand(p, k)->negated)
                 ptx_fail(p, "unsupported: a negated operand of %s", p->mnemonic);
     in->fn.alu = row->fn;
     if (change) {
@@ -440,7 +149,7 @@ arithmetic(struct parser *p)
 static void
 decode_mov(struct parser *p)
 {
-    struct operand *d = operand(p, 0), *a = operand(p, 1);
+    struct operand *d = ptx_operand(p, 0), *a = ptx_operand(p, 1);
     enum type       t = ptx_type(p->mods[p->n_mods - 1]);
     uint32_t        width = (uint32_t)ptx_type_bytes(t), first;
     struct insn    *in;
@@ -460,8 +169,8 @@ decode_mov(struct parser *p)
         ptx_fail(p, "a vector of %u bytes, %u are wanted", (uint32_t)v->n * v->v_width, width);
     if (!v->v_width)
         v->v_width = width / (uint32_t)v->n;
-    first = vector(p, v, t, v == d);
-    r = v == d ? value(p, 1, width, t) : target(p, 0, width);
+    first = ptx_operand_vector(p, v, t, v == d);
+    r = v == d ? ptx_operand_value(p, 1, width, t) : ptx_operand_target(p, 0, width);
     in = finish(p, K_ALU);
     in->n = (uint8_t)v->n;
     in->size = (uint8_t)v->v_width;
@@ -493,13 +202,13 @@ decode_setp(struct parser *p)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
     all_used(p, op ? 4 : 3);
     width = (uint32_t)ptx_type_bytes(t);
-    a = value(p, 1, width, t);
-    b = value(p, 2, width, t);
+    a = ptx_operand_value(p, 1, width, t);
+    b = ptx_operand_value(p, 2, width, t);
     if (op)
-        c = value(p, 3, 1, T_PRED);
-    d = target(p, 0, set ? (uint32_t)ptx_type_bytes(to) : 1);
-    if (operand(p, 0)->second)
-        d2 = operand(p, 0)->second->kind == O_SINK ? NO_REF : operand(p, 0)->second->reg;
+        c = ptx_operand_value(p, 3, 1, T_PRED);
+    d = ptx_operand_target(p, 0, set ? (uint32_t)ptx_type_bytes(to) : 1);
+    if (ptx_operand(p, 0)->second)
+        d2 = ptx_operand(p, 0)->second->kind == O_SINK ? NO_REF : ptx_operand(p, 0)->second->reg;
     in = finish(p, K_ALU);
     in->fn.alu = set ? ptx_alu_set : ptx_alu_setp;
     in->compare = fn;
@@ -509,7 +218,7 @@ decode_setp(struct parser *p)
     in->c = c;
     in->d = d == NO_REF ? ptx_register(p, 1) : d;
     in->d2 = d2;
-    in->not_c = op && operand(p, 3)->negated;
+    in->not_c = op && ptx_operand(p, 3)->negated;
     in->width = (uint8_t)ptx_type_bytes(to);
     in->imm = to == T_F32 ? 0x3f800000 : to == T_F16 ? 0x3c00 : to == T_BF16 ? 0x3f80 : -1;
     if (set && ptx_type_bytes(to) == 8)
@@ -532,18 +241,18 @@ decode_lop3(struct parser *p)
 
     next_type(p);
     all_used(p, 5);
-    a = value(p, 1, 4, T_B32);
-    b = value(p, 2, 4, T_B32);
-    c = value(p, 3, 4, T_B32);
-    d = target(p, 0, 4);
+    a = ptx_operand_value(p, 1, 4, T_B32);
+    b = ptx_operand_value(p, 2, 4, T_B32);
+    c = ptx_operand_value(p, 3, 4, T_B32);
+    d = ptx_operand_target(p, 0, 4);
     in = finish(p, K_ALU);
     in->fn.alu = ptx_alu_lop3;
     in->a = a;
     in->b = b;
     in->c = c;
     in->d = d;
-    in->imm = (int64_t)operand(p, 4)->bits;
-    if (operand(p, 4)->kind != O_IMM)
+    in->imm = (int64_t)ptx_operand(p, 4)->bits;
+    if (ptx_operand(p, 4)->kind != O_IMM)
         ptx_fail(p, "lop3's table is no number");
 }
 
@@ -560,10 +269,10 @@ decode_prmt(struct parser *p)
         if (has(p, modes[i]))
             mode = i + 1;
     all_used(p, 4);
-    a = value(p, 1, 4, T_B32);
-    b = value(p, 2, 4, T_B32);
-    c = value(p, 3, 4, T_B32);
-    d = target(p, 0, 4);
+    a = ptx_operand_value(p, 1, 4, T_B32);
+    b = ptx_operand_value(p, 2, 4, T_B32);
+    c = ptx_operand_value(p, 3, 4, T_B32);
+    d = ptx_operand_target(p, 0, 4);
     in = finish(p, K_ALU);
     in->fn.alu = ptx_alu_prmt;
     in->a = a;
@@ -592,11 +301,11 @@ decode_carry(struct parser *p)
     width = (uint32_t)ptx_type_bytes(t);
     if (width < 4 || !op || t == T_F32 || t == T_F64)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    a = value(p, 1, width, t);
-    b = value(p, 2, width, t);
+    a = ptx_operand_value(p, 1, width, t);
+    b = ptx_operand_value(p, 2, width, t);
     if (op == 'h' || op == 'l')
-        c = value(p, 3, width, t);
-    d = target(p, 0, width);
+        c = ptx_operand_value(p, 3, width, t);
+    d = ptx_operand_target(p, 0, width);
     in = finish(p, K_ALU);
     in->fn.alu = ptx_alu_carry;
     in->op = (uint8_t)op;
@@ -634,9 +343,9 @@ decode_cvt(struct parser *p)
         if (from != T_F32 || !(rn || change & CH_RZ))
             ptx_fail(p, "unsupported instruction %s", p->mnemonic);
         all_used(p, 3);
-        a = value(p, 1, 4, T_F32);
-        b = value(p, 2, 4, T_F32);
-        d = target(p, 0, 4);
+        a = ptx_operand_value(p, 1, 4, T_F32);
+        b = ptx_operand_value(p, 2, 4, T_F32);
+        d = ptx_operand_target(p, 0, 4);
         in = finish(p, K_ALU);
         in->n = 2;
         in->b = b;
@@ -651,9 +360,9 @@ decode_cvt(struct parser *p)
             ptx_fail(p, "unsupported: %s without a rounding", p->mnemonic);
         if (is_float_type(from) && is_float_type(to) && ptx_type_bytes(to) < ptx_type_bytes(from) && !rn && !(change & CH_ROUND))
             ptx_fail(p, "unsupported: %s without a rounding", p->mnemonic);
-        a = wide_value(p, 1, (uint32_t)ptx_type_bytes(from), from, &size);
-        d = target(p, 0, 0);
-        width = operand(p, 0)->kind == O_SINK ? (uint32_t)ptx_type_bytes(to) : operand(p, 0)->width;
+        a = ptx_operand_wide(p, 1, (uint32_t)ptx_type_bytes(from), from, &size);
+        d = ptx_operand_target(p, 0, 0);
+        width = ptx_operand(p, 0)->kind == O_SINK ? (uint32_t)ptx_type_bytes(to) : ptx_operand(p, 0)->width;
         if (width == 1 || width < (uint32_t)ptx_type_bytes(to))
             ptx_fail(p, "the first operand has %u bytes, %u are wanted", width, (uint32_t)ptx_type_bytes(to));
         in = finish(p, K_ALU);
@@ -704,8 +413,8 @@ decode_cvta(struct parser *p)
     all_used(p, 2);
     if (width != 8)
         ptx_fail(p, "unsupported: addresses are of 64 bits here");
-    a = value(p, 1, 8, t);
-    d = target(p, 0, 8);
+    a = ptx_operand_value(p, 1, 8, t);
+    d = ptx_operand_target(p, 0, 8);
     in = finish(p, K_ALU);
     in->imm = (int64_t)window(p, s);
     in->op = to ? '-' : '+';
@@ -725,56 +434,14 @@ decode_isspacep(struct parser *p)
     all_used(p, 2);
     if (s == S_CONST)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    a = value(p, 1, 8, T_U64);
-    d = target(p, 0, 1);
+    a = ptx_operand_value(p, 1, 8, T_U64);
+    d = ptx_operand_target(p, 0, 1);
     in = finish(p, K_ALU);
     in->fn.alu = ptx_alu_space;
     in->op = 'p';
     in->imm = s == S_PARAM ? (int64_t)PARAM_BASE : (int64_t)window(p, s);
     in->a = a;
     in->d = d == NO_REF ? ptx_register(p, 1) : d;
-}
-
-/* [register + n], [variable + n] or [n]: the base and offset. */
-static ref
-memory_operand(struct parser *p, int k, enum space *space, int64_t *imm, uint8_t *width, uint32_t n_bytes)
-{
-    struct operand *o = operand(p, k);
-
-    if (o->kind != O_MEM)
-        ptx_fail(p, "the %s operand is no address", ordinal(k));
-    *imm = o->offset;
-    *width = 8;
-    if (o->var) {
-        const struct variable *v = o->var;
-        const bool             same = *space == v->space || (*space == S_PARAM && v->space == S_FRAME);
-
-        if (!same && *space != S_GENERIC)
-            ptx_fail(p, "%s is in another space", v->name);
-        if (*space == S_GENERIC && v->space != S_GLOBAL && v->space != S_CONST)
-            ptx_fail(p, "%s has no generic address without cvta", v->name);
-        if (v->space == S_PARAM || v->space == S_FRAME) {
-            if (o->offset < 0 || (uint64_t)o->offset + n_bytes > v->n_bytes)
-                ptx_fail(p, "%u bytes at %lld of %s, which has %u", n_bytes, (long long)o->offset, v->name, v->n_bytes);
-            *space = (enum space)v->space;
-            *imm += (int64_t)v->at;
-            return NO_REF;
-        }
-        if (!v->is_open && v->space != S_LOCAL) { /* an offset suffices */
-            *imm += (int64_t)v->at;
-            if (v->space != S_SHARED)
-                return ptx_constant(p, (uint64_t)(uintptr_t)p->m->memory, 8);
-            return ptx_constant(p, 0, 8);
-        }
-        *imm = 0;
-        return address(p, v, o->offset, 8);
-    }
-    if (o->width == 0)
-        return ptx_constant(p, 0, 8);
-    if (o->width != 8 && o->width != 4)
-        ptx_fail(p, "an address of %u bytes", o->width);
-    *width = (uint8_t)o->width;
-    return o->reg;
 }
 
 static const char *const ignored[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs",
@@ -800,7 +467,7 @@ decode_memory(struct parser *p)
     uint32_t   size, width = 0, first = 0;
     int64_t    imm;
     uint8_t    address_width;
-    struct operand *v = operand(p, loads ? 0 : 1);
+    struct operand *v = ptx_operand(p, loads ? 0 : 1);
     ref        base, r = NO_REF;
     struct insn *in;
 
@@ -810,7 +477,7 @@ decode_memory(struct parser *p)
     size = (uint32_t)ptx_type_bytes(t);
     if (t == T_PRED || t == T_B128 || size * (uint32_t)n > (space == S_GLOBAL ? 32 : 16))
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    base = memory_operand(p, loads ? 1 : 0, &space, &imm, &address_width, size * (uint32_t)n);
+    base = ptx_operand_memory(p, loads ? 1 : 0, &space, &imm, &address_width, size * (uint32_t)n);
     if (space == S_PARAM && base != NO_REF)
         space = S_GENERIC;                      /* by its address, which cvta.param leaves as it is */
     if (n > 1) {
@@ -819,16 +486,16 @@ decode_memory(struct parser *p)
         width = v->v_width ? v->v_width : size < 2 ? 2 : size;
         if (width < size || width == 1)
             ptx_fail(p, "registers of %u bytes, at least %u are wanted", width, size);
-        first = vector(p, v, t, loads);
+        first = ptx_operand_vector(p, v, t, loads);
     } else if (loads) {
-        r = target(p, 0, 0);
+        r = ptx_operand_target(p, 0, 0);
         width = v->kind == O_SINK ? (size < 2 ? 2 : size) : v->width;
         if (width < size || width == 1)
             ptx_fail(p, "a register of %u bytes, at least %u are wanted", width, size);
         if (v->kind == O_SINK)
             r = ptx_register(p, width);
     } else {
-        r = wide_value(p, 1, size, t, &width);
+        r = ptx_operand_wide(p, 1, size, t, &width);
     }
     if (!loads && (space == S_CONST || space == S_PARAM))
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
@@ -874,12 +541,12 @@ decode_atomic(struct parser *p)
     all_used(p, first + 2 + (op == 'c'));
     if (!op || size < 2 || size > 8 || (is_float_type(t) && op != 'a') || space == S_LOCAL || space == S_PARAM || space == S_CONST)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-    base = memory_operand(p, first, &space, &imm, &address_width, size);
-    b = value(p, first + 1, size, t);
+    base = ptx_operand_memory(p, first, &space, &imm, &address_width, size);
+    b = ptx_operand_value(p, first + 1, size, t);
     if (op == 'c')
-        c = value(p, first + 2, size, t);
-    if (!red && operand(p, 0)->kind != O_SINK)
-        d = target(p, 0, size);
+        c = ptx_operand_value(p, first + 2, size, t);
+    if (!red && ptx_operand(p, 0)->kind != O_SINK)
+        d = ptx_operand_target(p, 0, size);
     in = finish(p, K_MEM);
     in->fn.mem = ptx_atomic;
     in->a = base;
@@ -918,13 +585,13 @@ decode_cp(struct parser *p)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
     has(p, "global");
     all_used(p, -1);
-    a = memory_operand(p, 0, &shared, &to_imm, &to_width, 0);
-    b = memory_operand(p, 1, &global, &from_imm, &from_width, 0);
-    if (p->n_ops < 3 || p->n_ops > 4 || operand(p, 2)->kind != O_IMM ||
-        (operand(p, 2)->bits != 4 && operand(p, 2)->bits != 8 && operand(p, 2)->bits != 16))
+    a = ptx_operand_memory(p, 0, &shared, &to_imm, &to_width, 0);
+    b = ptx_operand_memory(p, 1, &global, &from_imm, &from_width, 0);
+    if (p->n_ops < 3 || p->n_ops > 4 || ptx_operand(p, 2)->kind != O_IMM ||
+        (ptx_operand(p, 2)->bits != 4 && ptx_operand(p, 2)->bits != 8 && ptx_operand(p, 2)->bits != 16))
         ptx_fail(p, "%s copies 4, 8 or 16 bytes", p->mnemonic);
     if (p->n_ops == 4)
-        c = value(p, 3, 4, T_U32);
+        c = ptx_operand_value(p, 3, 4, T_U32);
     in = finish(p, K_MEM);
     in->fn.mem = ptx_copy_async;
     in->a = a;
@@ -935,7 +602,7 @@ decode_cp(struct parser *p)
     in->address_width = to_width;
     in->mode = from_width;
     in->space = S_SHARED;
-    in->n = (uint8_t)operand(p, 2)->bits;
+    in->n = (uint8_t)ptx_operand(p, 2)->bits;
     in->size = 4;
     in->site = p->m->n_sites++;
 }
@@ -951,10 +618,10 @@ decode_bra(struct parser *p)
 {
     has(p, "uni");
     all_used(p, 1);
-    if (operand(p, 0)->kind != O_NAME)
+    if (ptx_operand(p, 0)->kind != O_NAME)
         ptx_fail(p, "%s has no label", p->mnemonic);
     finish(p, K_BRA);
-    ptx_fix(p, operand(p, 0)->name, p->m->n_code - 1, false, 0, 0);
+    ptx_fix(p, ptx_operand(p, 0)->name, p->m->n_code - 1, false, 0, 0);
 }
 
 static void
@@ -967,14 +634,14 @@ decode_brx(struct parser *p)
     has(p, "idx");
     has(p, "uni");
     all_used(p, 2);
-    a = value(p, 0, 4, T_U32);
-    if (operand(p, 1)->kind != O_NAME)
+    a = ptx_operand_value(p, 0, 4, T_U32);
+    if (ptx_operand(p, 1)->kind != O_NAME)
         ptx_fail(p, "brx.idx has no list of labels");
     for (s = p->symbols + p->n_symbols - 1; s >= p->symbols; s--)
-        if (s->kind == SYM_TARGETS && !strcmp(s->name, operand(p, 1)->name))
+        if (s->kind == SYM_TARGETS && !strcmp(s->name, ptx_operand(p, 1)->name))
             break;
     if (s < p->symbols)
-        ptx_fail(p, "there is no list %s", operand(p, 1)->name);
+        ptx_fail(p, "there is no list %s", ptx_operand(p, 1)->name);
     in = finish(p, K_BRX);
     in->a = a;
     in->target = s->at;
@@ -985,7 +652,7 @@ passed(struct parser *p, struct passed *to, bool is_result)
 {
     struct operand *o = &p->ops[0];
 
-    parse_operand(p, o, false);
+    ptx_operand_parse(p, o, false);
     *to = (struct passed){0};
     if (o->kind == O_VAR && o->var->space == S_FRAME) {
         to->at = (uint32_t)o->var->at;
@@ -1029,7 +696,7 @@ decode_call(struct parser *p)
         ptx_want(p, ")");
         ptx_want(p, ",");
     }
-    parse_operand(p, &p->ops[0], false);
+    ptx_operand_parse(p, &p->ops[0], false);
     if (p->ops[0].kind == O_FUNC)
         fn = p->ops[0].function;
     else if (p->ops[0].kind == O_REG && p->ops[0].width == 8)
@@ -1098,7 +765,7 @@ decode_bar(struct parser *p)
     if (has(p, "warp")) {
         has(p, "sync");
         all_used(p, 1);
-        a = value(p, 0, 4, T_B32);
+        a = ptx_operand_value(p, 0, 4, T_B32);
         in = finish(p, K_SYNC);
         in->e = a;
         in->mode = 'b';
@@ -1115,16 +782,16 @@ decode_bar(struct parser *p)
         next_type(p);
         if (!op)
             ptx_fail(p, "unsupported instruction %s", p->mnemonic);
-        d = target(p, k++, op == 'p' ? 4 : 1);
+        d = ptx_operand_target(p, k++, op == 'p' ? 4 : 1);
         if (d == NO_REF)
             d = ptx_register(p, 1);
     }
     all_used(p, -1);
-    a = value(p, k++, 4, T_U32);
+    a = ptx_operand_value(p, k++, 4, T_U32);
     if (p->n_ops > k + red)
-        b = value(p, k++, 4, T_U32);
+        b = ptx_operand_value(p, k++, 4, T_U32);
     if (red)
-        c = value(p, k++, 1, T_PRED);
+        c = ptx_operand_value(p, k++, 1, T_PRED);
     if (p->n_ops != k || (arrive && b == NO_REF))
         ptx_fail(p, "%s has %d operands", p->mnemonic, p->n_ops);
     in = finish(p, K_BAR);
@@ -1135,13 +802,13 @@ decode_bar(struct parser *p)
     in->op = (uint8_t)op;
     in->n = arrive;
     in->mode = aligned;
-    in->not_c = red && operand(p, k - 1)->negated;
+    in->not_c = red && ptx_operand(p, k - 1)->negated;
 }
 
 static ref
 second_predicate(struct parser *p)
 {
-    struct operand *o = operand(p, 0)->second;
+    struct operand *o = ptx_operand(p, 0)->second;
 
     if (!o || o->kind == O_SINK)
         return NO_REF;
@@ -1166,23 +833,23 @@ decode_warp(struct parser *p)
         op = has(p, "up") ? 'u' : has(p, "down") ? 'd' : has(p, "bfly") ? 'x' : has(p, "idx") ? 'i' : 0;
         next_type(p);
         d2 = second_predicate(p);
-        a = value(p, 1, 4, T_B32);
-        b = value(p, 2, 4, T_U32);
-        c = value(p, 3, 4, T_U32);
-        d = target(p, 0, 4);
+        a = ptx_operand_value(p, 1, 4, T_B32);
+        b = ptx_operand_value(p, 2, 4, T_U32);
+        c = ptx_operand_value(p, 3, 4, T_U32);
+        d = ptx_operand_target(p, 0, 4);
         mask = 4;
     } else if (!strcmp(f, "vote")) {
         op = has(p, "all") ? '&' : has(p, "any") ? '|' : has(p, "uni") ? '=' : has(p, "ballot") ? 'b' : 0;
         next_type(p);
-        a = value(p, 1, 1, T_PRED);
-        d = target(p, 0, op == 'b' ? 4 : 1);
+        a = ptx_operand_value(p, 1, 1, T_PRED);
+        d = ptx_operand_target(p, 0, op == 'b' ? 4 : 1);
         mask = 2;
     } else if (!strcmp(f, "match")) {
         op = has(p, "all") ? '&' : has(p, "any") ? '|' : 0;
         t = next_type(p);
         d2 = second_predicate(p);
-        a = value(p, 1, (uint32_t)ptx_type_bytes(t), t);
-        d = target(p, 0, 4);
+        a = ptx_operand_value(p, 1, (uint32_t)ptx_type_bytes(t), t);
+        d = ptx_operand_target(p, 0, 4);
         mask = 2;
     } else if (!strcmp(f, "redux")) {
         op = has(p, "add") ? 'a' : has(p, "min") ? 'n' : has(p, "max") ? 'x' : has(p, "and") ? '&' : has(p, "or") ? '|'
@@ -1190,19 +857,19 @@ decode_warp(struct parser *p)
         t = next_type(p);
         if (ptx_type_bytes(t) != 4 || t == T_F32)
             op = 0;
-        a = value(p, 1, 4, t);
-        d = target(p, 0, 4);
+        a = ptx_operand_value(p, 1, 4, t);
+        d = ptx_operand_target(p, 0, 4);
         mask = 2;
     } else {
         op = 'e';
         d2 = second_predicate(p);
-        d = operand(p, 0)->kind == O_SINK ? NO_REF : target(p, 0, 4);
+        d = ptx_operand(p, 0)->kind == O_SINK ? NO_REF : ptx_operand_target(p, 0, 4);
         mask = 1;
     }
     if (!op)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
     all_used(p, mask + 1);
-    e = value(p, mask, 4, T_B32);
+    e = ptx_operand_value(p, mask, 4, T_B32);
     in = finish(p, K_SYNC);
     in->mode = (uint8_t)f[0];
     in->op = (uint8_t)op;
@@ -1214,7 +881,7 @@ decode_warp(struct parser *p)
     in->e = e;
     in->width = (uint8_t)ptx_type_bytes(t);
     in->is_signed = t == T_S32;
-    in->not_c = *f == 'v' && operand(p, 1)->negated;
+    in->not_c = *f == 'v' && ptx_operand(p, 1)->negated;
 }
 
 static void
@@ -1225,7 +892,7 @@ decode_activemask(struct parser *p)
 
     next_type(p);
     all_used(p, 1);
-    d = target(p, 0, 4);
+    d = ptx_operand_target(p, 0, 4);
     in = finish(p, K_ALU);
     in->fn.alu = ptx_alu_activemask;
     in->d = d;
@@ -1309,7 +976,7 @@ ptx_instruction(struct parser *p)
     p->n_ops = 0;
     if (ptx_take(p, "@")) {
         p->guard_not = ptx_take(p, "!");
-        parse_operand(p, &p->ops[0], false);
+        ptx_operand_parse(p, &p->ops[0], false);
         if (p->ops[0].kind != O_REG || p->ops[0].width != 1)
             ptx_fail(p, "a predicate is wanted after @");
         p->guard = p->ops[0].reg;
@@ -1349,7 +1016,7 @@ ptx_instruction(struct parser *p)
         if (p->n_ops == 12)
             ptx_fail(p, "too many operands");
         p->ops[p->n_ops] = (struct operand){0};
-        parse_operand(p, &p->ops[p->n_ops++], false);
+        ptx_operand_parse(p, &p->ops[p->n_ops++], false);
         if (!ptx_take(p, ","))
             break;
     }

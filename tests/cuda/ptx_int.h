@@ -259,7 +259,7 @@ int  ptx_sync_arrive(struct warp *, const struct insn *, uint32_t m, uint32_t pc
 void ptx_sync_release(struct warp *);           /* lets go those that waited for one another */
 bool ptx_sync_ready(const struct warp *);       /* true if there are any */
 
-/* ptx_parse.c */
+/* ptx_token.c */
 int ptx_type_bytes(enum type);
 
 /* ptx_live.c */

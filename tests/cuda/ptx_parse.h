@@ -98,6 +98,15 @@ struct insn *ptx_emit(struct parser *);
 void      ptx_fix(struct parser *, const char *label, uint32_t insn, bool in_table, uint32_t table, uint32_t row);
 uint64_t  ptx_number(struct parser *, bool *is_float, bool *is_32, double *value);
 
-void ptx_instruction(struct parser *);          /* one, from its guard to the semicolon */
+/* ptx_operand.c: the k-th operand of the instruction, as what it is to be; a failure if it is something else. */
+void ptx_operand_parse(struct parser *, struct operand *, bool in_vector);
+struct operand *ptx_operand(struct parser *, int k);
+ref      ptx_operand_target(struct parser *, int k, uint32_t width); /* a register to write; any width if it is 0 */
+ref      ptx_operand_value(struct parser *, int k, uint32_t width, enum type);
+ref      ptx_operand_wide(struct parser *, int k, uint32_t least, enum type, uint32_t *width); /* at least so many bytes */
+uint32_t ptx_operand_vector(struct parser *, struct operand *, enum type, bool writes); /* where its registers are in refs */
+ref      ptx_operand_memory(struct parser *, int k, enum space *, int64_t *offset, uint8_t *width, uint32_t n_bytes);
+
+void ptx_instruction(struct parser *);          /* ptx_decode.c: one, from its guard to the semicolon */
 
 #endif
