@@ -45,7 +45,7 @@ class Counts(ctypes.Structure):
     _fields_ = [*[(name, ctypes.c_uint64) for name in (
         "n_instructions", "n_lane_instructions", "n_threads", "n_blocks", "load_bytes", "store_bytes", "load_sectors",
         "store_sectors", "ideal_load_sectors", "ideal_store_sectors", "n_conflicts", "n_barriers", "n_divergent")],
-        ("n_sites", ctypes.c_uint32), ("sites", Site * 256)]
+        ("deepest_call", ctypes.c_uint32), ("n_sites", ctypes.c_uint32), ("sites", Site * 256)]
 
 
 class Fault(Exception):

@@ -11,7 +11,7 @@ import tempfile
 import numpy as np
 import pytest
 
-from . import gpu, ptx, test_text as T
+from . import ptx, test_text as T
 from .common import SOAK
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -224,10 +224,10 @@ def test_carries(interp):
     p, q = lanes(interp, """mul.lo.u64 %x, %a, %c; mul.hi.u64 %y, %a, %c; mad.lo.cc.u64 %x, %a, %e, %x; madc.hi.u64 %y, %a, %e, %y;""",
                  [a, b, c, e], [np.uint64] * 2)
     for k in range(300):
-        l, h, m, n = (int(w[k]) for w in (a, b, c, e))
-        assert int(x[k]) | int(y[k]) << 64 == (l + (h << 64) + m + (n << 64)) % 2**128
-        assert int(u[k]) | int(v[k]) << 64 == (l + (h << 64) - m - (n << 64)) % 2**128
-        assert int(p[k]) | int(q[k]) << 64 == (l * m + l * n) % 2**128
+        low, high, m, n = (int(w[k]) for w in (a, b, c, e))
+        assert int(x[k]) | int(y[k]) << 64 == (low + (high << 64) + m + (n << 64)) % 2**128
+        assert int(u[k]) | int(v[k]) << 64 == (low + (high << 64) - m - (n << 64)) % 2**128
+        assert int(p[k]) | int(q[k]) << 64 == (low * m + low * n) % 2**128
 
 
 # ---- floating point: exact fractions, rounded once ----------------------------------------------
@@ -346,7 +346,6 @@ def test_arithmetic(interp, name):
     n = 25 if SOAK else 8
     a, b = pairs(f.samples(n), f.samples(n, 1))
     c = np.resize(f.samples(n, 2), a.size)
-    words = [v.view(f.word) for v in (a, b, c)]
     ops = {"add": 2, "sub": 2, "mul": 2, "fma": 3, **({} if f is F16 else {"div": 2, "rcp": 1, "sqrt": 1})}
     for op, arity in ops.items():
         for mode in "n" if f is F16 else "nzmp":
@@ -363,7 +362,6 @@ def test_arithmetic(interp, name):
             rows += [[0] * len(rows[0])] * (3 - arity)
             check_float(f, got, [exact(f, op, *row, mode) for row in zip(*rows)],
                         lambda k: (op, mode, [hex(r[k]) for r in rows]))
-    assert words
 
 
 def test_flushed_and_saturated(interp):
@@ -977,7 +975,7 @@ FAULTS = [
     ("two write one byte", ".shared .b32 s;\nst.shared.u32 [s], %r1;", "st.shared", "(1,0,0)", "race: writes byte 0 of shared memory, which thread 0 has written"),
     ("a write after a read", ".shared .b32 s[65];\nmov.u32 %r2, s; mad.lo.u32 %r3, %r1, 4, %r2;\nld.shared.u32 %r4, [%r3+4];\nst.shared.u32 [%r3], %r1;", "st.shared", "(1,0,0)",
      "race: writes byte 4 of shared memory, which thread 0 has read"),
-    ("a bytes's race", ".shared .b8 s[128];\nmov.u32 %r2, s; mad.lo.u32 %r3, %r1, 2, %r2;\nst.shared.u8 [%r3], %r1;\nsetp.eq.u32 %p1, %r1, 40;\n@%p1 ld.shared.u16 %h1, [%r3+2];",
+    ("a race of bytes", ".shared .b8 s[128];\nmov.u32 %r2, s; mad.lo.u32 %r3, %r1, 2, %r2;\nst.shared.u8 [%r3], %r1;\nsetp.eq.u32 %p1, %r1, 40;\n@%p1 ld.shared.u16 %h1, [%r3+2];",
      "ld.shared", "(40,0,0)", "race: reads byte 82 of shared memory, which thread 41"),
     ("an atomic and a plain read", ".shared .b32 s;\natom.shared.add.u32 %r2, [s], 1;\nld.shared.u32 %r3, [s];", "ld.shared", "(0,0,0)", "race"),
     ("lanes part before a barrier", "setp.lt.u32 %p1, %r1, 40;\n@%p1 bra low;\nbar.sync 0;\nbra end;\nlow: bar.sync 0;\nend:", "low:", "(32,0,0)", "divergent barrier"),
@@ -1129,7 +1127,8 @@ def test_cuda_text(interp, rtc, arch):
     rng = np.random.default_rng(4)
     a = np.concatenate([rng.integers(-40, 40, 200), rng.integers(-20000, 20000, 100)]).astype(np.int32)
     out = np.zeros((n, 16), np.int64)
-    m.run("kernel", [np.uint64(memory.add(a, False)), np.uint64(memory.add(out)), np.int32(n)], 3, 128, memory, shared=64)
+    counts = m.run("kernel", [np.uint64(memory.add(a, False)), np.uint64(memory.add(out)), np.int32(n)], 3, 128, memory, shared=64)
+    assert counts.deepest_call > 5 and m.facts("kernel").recursive
     padded = np.zeros(384, np.int32)
     padded[:n] = a
     for i in range(n):

@@ -1,4 +1,5 @@
-/* tests/cuda/ptx_alu.c -- what a warp computes in registers: the rows of ptx.def, made into loops over lanes, and what has no row.
+/* tests/cuda/ptx_alu.c -- what a warp computes in registers: the rows of ptx.def, made into loops over lanes, and
+ * what has no row.
  *
  * Called by ptx_run.c through the pointers that ptx_decode.c puts into instructions. */
 #include <fenv.h>
@@ -70,7 +71,8 @@ static inline uint64_t
 extract(uint64_t x, uint32_t at, uint32_t n, uint32_t bits, bool is_signed)
 {
     uint32_t pos = at & 255, len = n & 255, top = pos + len < bits + 1 ? pos + len - 1 : bits - 1;
-    uint64_t sign = is_signed && len && x >> (top < bits ? top : bits - 1) & 1 ? ~0ull : 0, value = pos < bits ? x >> pos : 0;
+    uint64_t sign = is_signed && len && x >> (top < bits ? top : bits - 1) & 1 ? ~0ull : 0;
+    uint64_t value = pos < bits ? x >> pos : 0;
 
     if (pos + len >= bits)
         len = pos < bits ? bits - pos : 0;
@@ -115,9 +117,18 @@ fma_odd(double x, double y, double z)
 }
 
 #define HALF(name, read, bfloat) \
-    static inline uint16_t name##_add(uint16_t x, uint16_t y) { return ptx_round_half(fma_odd(read(x), 1, read(y)), 0, bfloat); } \
-    static inline uint16_t name##_sub(uint16_t x, uint16_t y) { return ptx_round_half(fma_odd(read(x), 1, -read(y)), 0, bfloat); } \
-    static inline uint16_t name##_mul(uint16_t x, uint16_t y) { return ptx_round_half((double)read(x) * read(y), 0, bfloat); } \
+    static inline uint16_t name##_add(uint16_t x, uint16_t y) \
+    { \
+        return ptx_round_half(fma_odd(read(x), 1, read(y)), 0, bfloat); \
+    } \
+    static inline uint16_t name##_sub(uint16_t x, uint16_t y) \
+    { \
+        return ptx_round_half(fma_odd(read(x), 1, -read(y)), 0, bfloat); \
+    } \
+    static inline uint16_t name##_mul(uint16_t x, uint16_t y) \
+    { \
+        return ptx_round_half((double)read(x) * read(y), 0, bfloat); \
+    } \
     static inline uint16_t name##_fma(uint16_t x, uint16_t y, uint16_t z) \
     { \
         return ptx_round_half(fma_odd(read(x), read(y), read(z)), 0, bfloat); \
@@ -571,7 +582,8 @@ ptx_alu_carry(struct warp *w, const struct insn *in, uint32_t m)
             unsigned __int128 product = (unsigned __int128)x * y;
 
             if (in->is_signed && in->op == 'h') {
-                const int64_t sx = in->width == 8 ? (int64_t)x : (int32_t)x, sy = in->width == 8 ? (int64_t)y : (int32_t)y;
+                const int64_t sx = in->width == 8 ? (int64_t)x : (int32_t)x;
+                const int64_t sy = in->width == 8 ? (int64_t)y : (int32_t)y;
 
                 product = (unsigned __int128)((__int128)sx * sy);
             }

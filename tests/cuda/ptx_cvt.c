@@ -268,7 +268,8 @@ double_to_float(uint64_t *v, double *f, enum type to, int change)
         fesetround(FE_TONEAREST);
 }
 
-/* d of type `op` = a of type `type`; mode is the rounding to a whole number. With n == 2: a pair of halves, a above b. */
+/* d of type `op` = a of type `type`; mode is the rounding to a whole number. With n == 2: a pair of halves, a above
+ * b. */
 void
 ptx_cvt(struct warp *w, const struct insn *in, uint32_t m)
 {

@@ -1,6 +1,7 @@
 /* tests/cuda/ptx_decode.c -- one instruction of the text: its operands, and the function that does it.
  *
- * What ptx.def has a row for is found by its mnemonic; families with many forms have a function each, in a table at the end. */
+ * What ptx.def has a row for is found by its mnemonic; families with many forms have a function each, in a table at
+ * the end. */
 #include "ptx_parse.h"
 
 #include <ctype.h>
@@ -81,7 +82,8 @@ arithmetic(struct parser *p)
     const struct alu_row *row;
     const char *family = p->mods[0];
     enum type   t = ptx_type(p->mods[p->n_mods - 1]);
-    bool        is_float = t == T_F32 || t == T_F64 || t == T_F16 || t == T_BF16 || t == T_F16X2 || t == T_BF16X2, rn = false;
+    const bool  is_half = t == T_F16 || t == T_BF16 || t == T_F16X2 || t == T_BF16X2;
+    bool        is_float = t == T_F32 || t == T_F64 || is_half, rn = false;
     bool        takes_float = is_float && strcmp(family, "slct") && strcmp(family, "selp") && strcmp(family, "mov");
     uint32_t    change = 0;
     char        key[256];
@@ -94,7 +96,7 @@ arithmetic(struct parser *p)
     if (takes_float) {
         change = changes(p);
         rn = has(p, "rn");
-        if (!rn && !(change & CH_ROUND) && t != T_F16 && t != T_BF16 && t != T_F16X2 && t != T_BF16X2 &&
+        if (!rn && !(change & CH_ROUND) && !is_half &&
             (!strcmp(family, "add") || !strcmp(family, "sub") || !strcmp(family, "mul")) && !p->fn->contracts_at)
             p->fn->contracts_at = p->at_line;
         if (!rn && !(change & CH_ROUND) && (!strcmp(family, "div") || !strcmp(family, "rcp") || !strcmp(family, "sqrt")) &&
@@ -358,7 +360,8 @@ decode_cvt(struct parser *p)
             ptx_fail(p, "unsupported: %s without a rounding", p->mnemonic);
         if (!is_float_type(from) && is_float_type(to) && !rn && !(change & CH_ROUND))
             ptx_fail(p, "unsupported: %s without a rounding", p->mnemonic);
-        if (is_float_type(from) && is_float_type(to) && ptx_type_bytes(to) < ptx_type_bytes(from) && !rn && !(change & CH_ROUND))
+        if (is_float_type(from) && is_float_type(to) && ptx_type_bytes(to) < ptx_type_bytes(from) && !rn &&
+            !(change & CH_ROUND))
             ptx_fail(p, "unsupported: %s without a rounding", p->mnemonic);
         a = ptx_operand_wide(p, 1, (uint32_t)ptx_type_bytes(from), from, &size);
         d = ptx_operand_target(p, 0, 0);
@@ -444,8 +447,8 @@ decode_isspacep(struct parser *p)
     in->d = d == NO_REF ? ptx_register(p, 1) : d;
 }
 
-static const char *const ignored[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "cta", "cluster", "gpu", "sys", "ca", "cg", "cs",
-                                      "lu", "cv", "wb", "wt", "nc", "unified", NULL};
+static const char *const ignored[] = {"weak", "relaxed", "acquire", "release", "acq_rel", "sc", "volatile", "cta", "cluster",
+                                      "gpu", "sys", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc", "unified", NULL};
 
 /* Cache hints: L1::no_allocate, L2::128B. */
 static void
@@ -539,7 +542,8 @@ decode_atomic(struct parser *p)
     t = next_type(p);
     size = (uint32_t)ptx_type_bytes(t);
     all_used(p, first + 2 + (op == 'c'));
-    if (!op || size < 2 || size > 8 || (is_float_type(t) && op != 'a') || space == S_LOCAL || space == S_PARAM || space == S_CONST)
+    if (!op || size < 2 || size > 8 || (is_float_type(t) && op != 'a') || space == S_LOCAL || space == S_PARAM ||
+        space == S_CONST)
         ptx_fail(p, "unsupported instruction %s", p->mnemonic);
     base = ptx_operand_memory(p, first, &space, &imm, &address_width, size);
     b = ptx_operand_value(p, first + 1, size, t);
@@ -962,7 +966,8 @@ void
 ptx_fix(struct parser *p, const char *label, uint32_t insn, bool in_table, uint32_t table, uint32_t row)
 {
     p->fixups = ptx_grow(p, p->fixups, (size_t)p->n_fixups, sizeof *p->fixups);
-    p->fixups[p->n_fixups++] = (struct fixup){ptx_copy(p, label), p->scopes[p->depth - 1], p->t_line, insn, table, row, in_table};
+    p->fixups[p->n_fixups++] =
+        (struct fixup){ptx_copy(p, label), p->scopes[p->depth - 1], p->t_line, insn, table, row, in_table};
 }
 
 void

@@ -1,4 +1,5 @@
-/* tests/cuda/ptx_int.h -- what the parts of the interpreter share: the code that ptx_parse.c makes and ptx_run.c runs. */
+/* tests/cuda/ptx_int.h -- what the parts of the interpreter share: the code that ptx_parse.c makes and ptx_run.c
+ * runs. */
 #ifndef TESTS_CUDA_PTX_INT_H
 #define TESTS_CUDA_PTX_INT_H
 
@@ -15,24 +16,24 @@ enum { LANES = 32, N_BARRIERS = 16, CACHE_ALIGN = 64 };
 #define CODE_BASE   ((uint64_t)4 << 56)
 #define SPACE_MASK  (~(SHARED_BASE - 1))
 
-/* An operand: bytes from one of three bases, the registers of a frame, constants and special registers. A register is an array
- * of 32 lanes, a predicate a word with a bit for each. */
+/* An operand: bytes from one of three bases, the registers of a frame, constants and special registers. A register is
+ * an array of 32 lanes, a predicate a word with a bit for each. */
 typedef uint32_t ref;
 enum { IN_FRAME = 0u, IN_CONSTS = 1u << 30, IN_SPECIALS = 2u << 30, OFFSET = (1u << 30) - 1 };
 #define NO_REF UINT32_MAX
 
 /* Special registers: places in a warp's block of them. */
 enum special {
-    SP_TID_X, SP_TID_Y, SP_TID_Z, SP_LANE, SP_NTID_X, SP_NTID_Y, SP_NTID_Z, SP_CTAID_X, SP_CTAID_Y, SP_CTAID_Z, SP_NCTAID_X,
-    SP_NCTAID_Y, SP_NCTAID_Z, SP_WARPID, SP_NWARPID, SP_LANEMASK_EQ, SP_LANEMASK_LT, SP_LANEMASK_LE, SP_LANEMASK_GT,
+    SP_TID_X, SP_TID_Y, SP_TID_Z, SP_LANE, SP_NTID_X, SP_NTID_Y, SP_NTID_Z, SP_CTAID_X, SP_CTAID_Y, SP_CTAID_Z,
+    SP_NCTAID_X, SP_NCTAID_Y, SP_NCTAID_Z, SP_WARPID, SP_NWARPID, SP_LANEMASK_EQ, SP_LANEMASK_LT, SP_LANEMASK_LE, SP_LANEMASK_GT,
     SP_LANEMASK_GE, SP_DYNAMIC_SIZE, SP_TOTAL_SIZE, SP_CLOCK, SP_ZERO, SP_ONE, SP_GRIDID, N_SPECIALS,
     SP_DYNAMIC_AT = N_SPECIALS,                 /* those of 64 bits take two places */
     SP_CLOCK64 = SP_DYNAMIC_AT + 2, SP_END = SP_CLOCK64 + 2
 };
 #define SPECIAL(k) (IN_SPECIALS | (uint32_t)(k) * LANES * 4)
 
-enum type { T_NONE, T_PRED, T_B8, T_U8, T_S8, T_B16, T_U16, T_S16, T_B32, T_U32, T_S32, T_B64, T_U64, T_S64, T_F16, T_BF16, T_F32,
-            T_F64, T_F16X2, T_BF16X2, T_B128, N_TYPES };
+enum type { T_NONE, T_PRED, T_B8, T_U8, T_S8, T_B16, T_U16, T_S16, T_B32, T_U32, T_S32, T_B64, T_U64, T_S64, T_F16, T_BF16,
+            T_F32, T_F64, T_F16X2, T_BF16X2, T_B128, N_TYPES };
 
 enum space { S_GENERIC, S_GLOBAL, S_SHARED, S_LOCAL, S_PARAM, S_CONST, S_FRAME /* .param of a function */ };
 
@@ -139,7 +140,7 @@ struct ptx_module {
 /* ---- running ---- */
 
 struct frame {
-    struct frame            *parent, *next;     /* next: free ones of the function */
+    struct frame            *parent, *next, *made_before; /* next: free ones of the function */
     const struct ptx_kernel *fn;
     uint32_t                 return_pc, id, depth, live; /* lanes that have not returned */
     const struct call       *call;
@@ -196,13 +197,13 @@ struct worker {
     uint32_t      n_warps, n_block_threads, n_alive;
     unsigned char *shared;
     uint32_t      shared_bytes;
-    struct shadow *shadow;                      /* of each byte, or of the first of a unit; NULL: races are not looked for */
+    struct shadow *shadow;                      /* of the first byte of each unit; NULL: races are not looked for */
     uint8_t       *units;                       /* bytes of the units of each 8 bytes */
     uint32_t      tick, full_tick, *warp_knows; /* n_warps x n_warps */
     struct barrier barriers[N_BARRIERS];
     uint32_t      ctaid[3];
     struct range *ranges;                       /* one for each site */
-    struct frame **free_frames;                 /* by function */
+    struct frame **free_frames, *frames;        /* by function; all that were made */
     uint32_t      next_frame;
     size_t        local_stride;
     struct ptx_counts *counts;                  /* NULL: not asked for */
@@ -223,6 +224,10 @@ struct state {
     void          *lock;                        /* for atomics, if there are many workers */
 };
 
+/* A loop over the bits of a mask. */
+#define EACH_OF(m, i) \
+    for (uint32_t rest_ = (m), i; rest_ && (i = (uint32_t)__builtin_ctz(rest_), true); rest_ &= rest_ - 1)
+
 static inline void *
 at(const struct warp *w, ref r)
 {
@@ -230,7 +235,8 @@ at(const struct warp *w, ref r)
 }
 
 /* Notes what went wrong in a thread; false. */
-bool ptx_fault(struct warp *, const struct insn *, int lane, const char *format, ...) __attribute__((format(printf, 4, 5)));
+bool ptx_fault(struct warp *, const struct insn *, int lane, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 /* ptx_alu.c */
 struct alu_row {

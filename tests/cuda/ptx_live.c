@@ -1,8 +1,9 @@
-/* tests/cuda/ptx_live.c -- when registers are live: how many a function needs, and which of them may share a place in its frame.
+/* tests/cuda/ptx_live.c -- when registers are live: how many a function needs, and which of them may share a place in
+ * its frame.
  *
- * The number is an estimate of what ptxas says: that one may compute values again or move instructions, and needs a few of its
- * own.  Small frames are quickly made and stay in the processor's cache.  Lanes that part do no harm: each has its own column of
- * a place, and what is live for it depends on its own path only. */
+ * The number is an estimate of what ptxas says: that one may compute values again or move instructions, and needs a
+ * few of its own.  Small frames are quickly made and stay in the processor's cache.  Lanes that part do no harm: each
+ * has its own column of a place, and what is live for it depends on its own path only. */
 #include <stdlib.h>
 
 #include "ptx_int.h"
@@ -255,7 +256,8 @@ earlier(const void *a, const void *b)
     return x->first != y->first ? (x->first < y->first ? -1 : 1) : x->r < y->r ? -1 : x->r > y->r;
 }
 
-/* Registers of one width (`size` bytes of a frame each) one after the other in the place that is free, or a new one. The end. */
+/* Registers of one width (`size` bytes of a frame each) one after the other in the place that is free, or a new one.
+ * The end. */
 static uint32_t
 place_all(struct live *l, const struct order *order, uint32_t n, uint32_t width, uint32_t begin, uint32_t *ends)
 {

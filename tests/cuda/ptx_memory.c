@@ -1,6 +1,8 @@
-/* tests/cuda/ptx_memory.c -- loads, stores and atomics of a warp: where lanes point, whether they may, and what it costs.
+/* tests/cuda/ptx_memory.c -- loads, stores and atomics of a warp: where lanes point, whether they may, and what it
+ * costs.
  *
- * Each instruction remembers the allocation it last met, so that `find` is asked once and lanes are compared with two bounds. */
+ * Each instruction remembers the allocation it last met, so that `find` is asked once and lanes are compared with two
+ * bounds. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -12,8 +14,6 @@ typedef uint64_t __attribute__((aligned(1), may_alias)) u64;
 typedef int8_t __attribute__((may_alias)) s8;
 typedef int16_t __attribute__((aligned(1), may_alias)) s16;
 typedef int32_t __attribute__((aligned(1), may_alias)) s32;
-
-#define EACH_OF(m, i) for (uint32_t rest_ = (m), i; rest_ && (i = (uint32_t)__builtin_ctz(rest_), true); rest_ &= rest_ - 1)
 
 /* ---- what accesses cost ---- */
 
@@ -67,7 +67,8 @@ count_banks(struct warp *w, const uint64_t *offset, uint32_t m, uint32_t n_bytes
     const int parts = n_bytes <= 4 ? 1 : n_bytes <= 8 ? 2 : 4, lanes = LANES / parts;
 
     for (int p = 0; p < parts; p++) {
-        uint32_t mine = m & (uint32_t)((1ull << lanes) - 1) << p * lanes, words = n_bytes <= 4 ? 1 : n_bytes / 4, most = 0;
+        const uint32_t mine = m & (uint32_t)((1ull << lanes) - 1) << p * lanes, words = n_bytes <= 4 ? 1 : n_bytes / 4;
+        uint32_t       most = 0;
         uint64_t seen[LANES][LANES * 2];
         uint8_t  n_seen[LANES] = {0};
 
@@ -102,14 +103,16 @@ is_ordered(const struct warp *w, uint32_t lane, const struct touch *t)
 }
 
 static bool
-race(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset, const struct touch *t, bool writes, bool wrote)
+race(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset, const struct touch *t, bool writes,
+     bool wrote)
 {
-    return ptx_fault(w, in, (int)lane, "race: %s byte %llu of shared memory, which thread %u has %s at line %u with no barrier "
-                     "between", writes ? "writes" : "reads", (unsigned long long)offset, t->thread, wrote ? "written" : "read", t->line);
+    return ptx_fault(w, in, (int)lane, "race: %s byte %llu of shared memory, which thread %u has %s at line %u with no "
+                     "barrier between", writes ? "writes" : "reads", (unsigned long long)offset, t->thread,
+                     wrote ? "written" : "read", t->line);
 }
 
-/* What is known of the bytes of an access: units of 8 bytes at first, and smaller ones where accesses are smaller. The first byte
- * of a unit has what is known of it. */
+/* What is known of the bytes of an access: units of 8 bytes at first, and smaller ones where accesses are smaller.
+ * The first byte of a unit has what is known of it. */
 static uint32_t
 unit_of(struct worker *k, uint64_t offset, uint32_t n_bytes)
 {
@@ -137,7 +140,8 @@ touch_unit(struct warp *w, const struct insn *in, uint32_t lane, uint64_t offset
         return race(w, in, lane, offset, &s->write, writes, true);
     if (writes) {
         for (int k = 0; k < 2; k++)
-            if (s->read[k].is_set && s->read[k].tick >= old && s->read[k].thread != now.thread && !is_ordered(w, lane, &s->read[k]))
+            if (s->read[k].is_set && s->read[k].tick >= old && s->read[k].thread != now.thread &&
+                !is_ordered(w, lane, &s->read[k]))
                 return race(w, in, lane, offset, &s->read[k], true, false);
         s->write = now;
         s->read[0].is_set = s->read[1].is_set = false;
@@ -160,7 +164,8 @@ touch(struct warp *w, const struct insn *in, const uint64_t *offset, uint32_t m,
     if (same) { /* all read one place that nobody wrote since the last barrier: two of them stand for all */
         const struct shadow *s = &w->w->shadow[offset[first]];
 
-        if (n_bytes <= 8 && unit_of(w->w, offset[first], n_bytes) == n_bytes && (!s->write.is_set || s->write.tick < w->w->full_tick))
+        if (n_bytes <= 8 && unit_of(w->w, offset[first], n_bytes) == n_bytes &&
+            (!s->write.is_set || s->write.tick < w->w->full_tick))
             m = 1u << first | 1u << last;
     }
     EACH_OF(m, lane)
@@ -205,7 +210,8 @@ ptx_warp_synced(struct warp *w, uint32_t lanes)
 static bool
 outside(struct warp *w, const struct insn *in, uint32_t lane, uint64_t address, uint32_t n_bytes, const char *what)
 {
-    return ptx_fault(w, in, (int)lane, "%u bytes at address 0x%llx are out of bounds%s", n_bytes, (unsigned long long)address, what);
+    return ptx_fault(w, in, (int)lane, "%u bytes at address 0x%llx are out of bounds%s", n_bytes,
+                     (unsigned long long)address, what);
 }
 
 static bool
@@ -244,8 +250,8 @@ plus(unsigned char *p, uint64_t n)
 
 /* Lanes of one space; addr counts from its beginning, or is an address. */
 static bool
-resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *addr, uint32_t m, uint32_t n_bytes, int how,
-           unsigned char **p)
+resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *addr, uint32_t m, uint32_t n_bytes,
+           int how, unsigned char **p)
 {
     struct worker *k = w->w;
     struct range  *r = &k->ranges[in->site];
@@ -267,7 +273,8 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
     if (low_bits & (n_bytes - 1))
         EACH_OF(m, i)
             if (addr[i] & (n_bytes - 1))
-                return ptx_fault(w, in, (int)i, "address 0x%llx is misaligned for %u bytes", (unsigned long long)addr[i], n_bytes);
+                return ptx_fault(w, in, (int)i, "address 0x%llx is misaligned for %u bytes", (unsigned long long)addr[i],
+                                 n_bytes);
     switch (space) {
     case S_SHARED:
         if (hi + n_bytes > k->shared_bytes || hi + n_bytes < hi)
@@ -571,7 +578,8 @@ combine(int op, enum type type, uint64_t x, uint64_t b, uint64_t c, bool flushes
         if (type == T_F16X2 || type == T_BF16X2) {
             enum type half = type == T_F16X2 ? T_F16 : T_BF16;
 
-            return combine('a', half, x & 0xffff, b & 0xffff, 0, false) | combine('a', half, x >> 16, b >> 16, 0, false) << 16;
+            return combine('a', half, x & 0xffff, b & 0xffff, 0, false) |
+                   combine('a', half, x >> 16, b >> 16, 0, false) << 16;
         }
         return x + b;
     case 'n':                                   /* min */

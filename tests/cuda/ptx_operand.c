@@ -277,7 +277,8 @@ uint32_t
 ptx_operand_vector(struct parser *p, struct operand *o, enum type t, bool writes)
 {
     struct ptx_module *m = p->m;
-    uint32_t           first = m->n_refs, width = o->v_width ? o->v_width : ptx_type_bytes(t) < 2 ? 2 : (uint32_t)ptx_type_bytes(t);
+    const uint32_t     least = ptx_type_bytes(t) < 2 ? 2 : (uint32_t)ptx_type_bytes(t);
+    const uint32_t     first = m->n_refs, width = o->v_width ? o->v_width : least;
 
     for (int k = 0; k < o->n; k++) {
         if (o->v_imm >> k & 1) {

@@ -1,7 +1,7 @@
 /* tests/cuda/ptx_run.c -- blocks, warps and lanes: which run, where they branch, what they call and wait for.
  *
- * Lanes of a warp have a program counter and a frame each. Those that share both run as a group until another group of the
- * frame waits at or before their place: so they come together again where they parted. */
+ * Lanes of a warp have a program counter and a frame each. Those that share both run as a group until another group
+ * of the frame waits at or before their place: so they come together again where they parted. */
 #include <fenv.h>
 #include <pthread.h>
 #include <stdarg.h>
@@ -10,8 +10,6 @@
 #include <stdlib.h>
 
 #include "ptx_int.h"
-
-#define EACH_OF(m, i) for (uint32_t rest_ = (m), i; rest_ && (i = (uint32_t)__builtin_ctz(rest_), true); rest_ &= rest_ - 1)
 
 enum { MAX_DEPTH = 4096, LOCAL_STACK = 1 << 16, LOOK_EVERY = 1 << 16 };
 enum outcome { ENDED, WAITS, FAILED };
@@ -27,8 +25,8 @@ ptx_fault(struct warp *w, const struct insn *in, int lane, const char *format, .
     if (k->failed)
         return false;
     k->failed = true;
-    n = (size_t)snprintf(k->error, sizeof k->error, "%s, line %u (%s), thread (%u,%u,%u) of block (%u,%u,%u): ", k->s->k->name,
-                         in->line, in->name, tid[SP_TID_X * LANES + lane], tid[SP_TID_Y * LANES + lane],
+    n = (size_t)snprintf(k->error, sizeof k->error, "%s, line %u (%s), thread (%u,%u,%u) of block (%u,%u,%u): ",
+                         k->s->k->name, in->line, in->name, tid[SP_TID_X * LANES + lane], tid[SP_TID_Y * LANES + lane],
                          tid[SP_TID_Z * LANES + lane], k->ctaid[0], k->ctaid[1], k->ctaid[2]);
     va_start(args, format);
     if (n < sizeof k->error)
@@ -53,6 +51,8 @@ frame_new(struct worker *k, const struct ptx_kernel *fn)
         f->regs = (unsigned char *)f + head;
         f->area = f->regs + regs;
         memset(f->regs, 0xb5, regs + (size_t)fn->area_bytes * LANES);
+        f->made_before = k->frames;
+        k->frames = f;
     }
     f->fn = fn;
     f->parent = f->next = NULL;
@@ -113,6 +113,8 @@ enter(struct warp *w, const struct insn *in, const struct ptx_kernel *fn, uint32
     f->parent = from;
     f->return_pc = pc + 1;
     f->depth = from->depth + 1;
+    if (k->counts && f->depth > k->counts->deepest_call)
+        k->counts->deepest_call = f->depth;
     f->live = m;
     f->call = call;
     f->local_at = from->local_at + (from->fn->local_bytes + 15u) / 16 * 16;
@@ -233,8 +235,8 @@ barrier_try(struct worker *k, uint32_t id)
         n_lanes += (uint32_t)__builtin_popcount(lanes);
         EACH_OF(lanes, i)
             if (w->pc[i] != pc && k->s->m->code[pc].mode)
-                return ptx_fault(&k->warps[j], &k->s->m->code[w->pc[i]], (int)i, "divergent barrier: other threads of the warp "
-                                 "wait at line %u", k->s->m->code[pc].line);
+                return ptx_fault(&k->warps[j], &k->s->m->code[w->pc[i]], (int)i, "divergent barrier: other threads of the "
+                                 "warp wait at line %u", k->s->m->code[pc].line);
     }
     if (b->n_expected ? n >= b->n_expected : n_lanes > 0 && n_lanes >= k->n_alive)
         barrier_release(k, id, !b->n_expected || b->n_expected >= k->n_warps * LANES);
@@ -254,7 +256,8 @@ barrier_arrive(struct warp *w, const struct insn *in, uint32_t m, uint32_t pc)
     b = &k->barriers[id[lane]];
     EACH_OF(m, i)
         if (id[i] != id[lane] || (n && (n[i] != n[lane] || n[i] % LANES || n[i] == 0)))
-            return ptx_fault(w, in, (int)i, "lanes differ in the barrier or number of threads, or that is no multiple of 32");
+            return ptx_fault(w, in, (int)i, "lanes differ in the barrier or number of threads, or that is no multiple of "
+                             "32");
     if (n && b->n_expected && b->n_expected != n[lane])
         return ptx_fault(w, in, (int)lane, "others expect %u threads at barrier %u", b->n_expected, id[lane]);
     if (n)
@@ -302,7 +305,8 @@ leave_all(struct warp *w, uint32_t m)
 
 /* ---- a warp ---- */
 
-/* Which lanes run next: the deepest frame, of these the oldest, and its lowest place. *stop: the next place in that frame. */
+/* Which lanes run next: the deepest frame, of these the oldest, and its lowest place. *stop: the next place in that
+ * frame. */
 static uint32_t
 choose(struct warp *w, uint32_t runnable, uint32_t *stop)
 {
@@ -436,8 +440,10 @@ run_warp(struct warp *w)
                 const uint32_t     *index = at(w, in->a);
 
                 EACH_OF(m, i) {
-                    if (index[i] >= t->n)
-                        return ptx_fault(w, in, (int)i, "branch %u of %u", index[i], t->n) ? ENDED : FAILED;
+                    if (index[i] >= t->n) {
+                        ptx_fault(w, in, (int)i, "branch %u of %u", index[i], t->n);
+                        return FAILED;
+                    }
                     w->pc[i] = t->target[index[i]];
                 }
                 break;
@@ -450,9 +456,10 @@ run_warp(struct warp *w)
                 } else {                        /* lanes that call the same function; the others come again */
                     const uint64_t *to = at(w, in->a), first = to[__builtin_ctz(m)], number = (first - CODE_BASE) / 16;
 
-                    if ((first & SPACE_MASK) != CODE_BASE || number >= (uint64_t)k->s->m->n_functions)
-                        return ptx_fault(w, in, __builtin_ctz(m), "0x%llx is no function", (unsigned long long)first) ? ENDED
-                                                                                                                 : FAILED;
+                    if ((first & SPACE_MASK) != CODE_BASE || number >= (uint64_t)k->s->m->n_functions) {
+                        ptx_fault(w, in, __builtin_ctz(m), "0x%llx is no function", (unsigned long long)first);
+                        return FAILED;
+                    }
                     fn = k->s->m->functions[number];
                     EACH_OF(m, i)
                         if (to[i] != first) {
@@ -568,9 +575,10 @@ deadlock(struct worker *k)
             if (lanes) {
                 const int lane = __builtin_ctz(lanes);
 
-                return ptx_fault(w, &k->s->m->code[w->pc[lane]], lane, sync
-                                 ? "deadlock: waits for lanes of its mask (0x%x) that do not come" : "divergent barrier (deadlock): "
-                                 "waits at barrier %u, to which not all threads come", sync ? w->sync_mask[lane] : w->bar_id[lane]);
+                return ptx_fault(w, &k->s->m->code[w->pc[lane]], lane,
+                                 sync ? "deadlock: waits for lanes of its mask (0x%x) that do not come"
+                                      : "divergent barrier (deadlock): waits at barrier %u, to which not all threads come",
+                                 sync ? w->sync_mask[lane] : w->bar_id[lane]);
             }
         }
     return false;
@@ -647,12 +655,10 @@ worker_clear(struct worker *k)
             free(k->warps[j].specials);
             free(k->warps[j].local);
         }
-    if (k->free_frames)
-        for (int i = 0; i < k->s->m->n_functions; i++)
-            for (struct frame *f = k->free_frames[i], *next; f; f = next) {
-                next = f->next;
-                free(f);
-            }
+    for (struct frame *f = k->frames, *next; f; f = next) {
+        next = f->made_before;
+        free(f);
+    }
     free(k->warps);
     free(k->free_frames);
     free(k->shared);
@@ -743,9 +749,10 @@ add_counts(struct ptx_counts *to, const struct worker *k)
     const uint64_t *from = &k->counts->n_instructions;
     uint64_t       *sum = &to->n_instructions;
 
-    for (size_t i = 0; i < offsetof(struct ptx_counts, n_sites) / sizeof *sum; i++)
+    for (size_t i = 0; i < offsetof(struct ptx_counts, deepest_call) / sizeof *sum; i++)
         sum[i] += from[i];
     to->n_instructions += k->n_done;
+    to->deepest_call = k->counts->deepest_call > to->deepest_call ? k->counts->deepest_call : to->deepest_call;
     for (uint32_t j = 0; j < k->n_warps; j++)
         to->n_lane_instructions += k->warps[j].n_lanes;
     for (uint32_t i = 0; i < k->s->m->n_sites; i++) {
@@ -773,8 +780,8 @@ is_launch_good(const struct ptx_kernel *k, const struct ptx_launch *l, char *err
 
     for (int d = 0; d < 3; d++) {
         if (!l->grid[d] || !l->block[d] || l->block[d] > 1024 || (d && l->grid[d] > 65535)) {
-            snprintf(error, cap, "%s: grid %u,%u,%u of blocks %u,%u,%u", k->name, l->grid[0], l->grid[1], l->grid[2], l->block[0],
-                     l->block[1], l->block[2]);
+            snprintf(error, cap, "%s: grid %u,%u,%u of blocks %u,%u,%u", k->name, l->grid[0], l->grid[1], l->grid[2],
+                     l->block[0], l->block[1], l->block[2]);
             return false;
         }
         n *= l->block[d];
@@ -791,12 +798,13 @@ is_launch_good(const struct ptx_kernel *k, const struct ptx_launch *l, char *err
 }
 
 int
-ptx_launch(const struct ptx_kernel *kernel, const struct ptx_launch *l, const struct ptx_memory *memory, struct ptx_counts *counts,
-           char *error, size_t cap)
+ptx_launch(const struct ptx_kernel *kernel, const struct ptx_launch *l, const struct ptx_memory *memory,
+           struct ptx_counts *counts, char *error, size_t cap)
 {
     enum { MOST = 64 };
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-    struct state    s = {.m = kernel->module, .k = kernel, .l = l, .memory = memory, .races = !l->allows_races, .lock = &lock};
+    struct state    s = {.m = kernel->module, .k = kernel, .l = l, .memory = memory, .races = !l->allows_races,
+                         .lock = &lock};
     struct worker  *workers = NULL;
     struct job      jobs[MOST];
     pthread_t       threads[MOST];

@@ -3,8 +3,6 @@
  * Lanes wait until all that their mask names have come to the same instruction, in whatever frame they are. */
 #include "ptx_int.h"
 
-#define EACH_OF(m, i) for (uint32_t rest_ = (m), i; rest_ && (i = (uint32_t)__builtin_ctz(rest_), true); rest_ &= rest_ - 1)
-
 /* An operand of a lane, which may be in a frame of its own. */
 static void *
 lane_at(const struct warp *w, uint32_t lane, ref r)
@@ -64,7 +62,8 @@ set_pred(const struct warp *w, uint32_t lane, ref r, bool value)
     *p = (*p & ~(1u << lane)) | (uint32_t)value << lane;
 }
 
-/* A lane that takes part has its own value if the other is out of range, and an arbitrary one if the other does not take part. */
+/* A lane that takes part has its own value if the other is out of range, and an arbitrary one if the other does not
+ * take part. */
 static void
 shuffle(struct warp *w, const struct insn *in, uint32_t m)
 {

@@ -92,8 +92,8 @@ ptx_next(struct parser *p)
         p->t = isdigit((unsigned char)*p->p) ? NUMBER : WORD;
         while (is_word((unsigned char)*p->p) || (p->t == WORD && p->p[0] == ':' && p->p[1] == ':') ||
                (p->t == WORD && p->p[0] == ':' && n && p->text[n - 1] == ':') ||
-               (p->t == NUMBER && (*p->p == '+' || *p->p == '-') && n && (p->text[n - 1] | 32) == 'e' && strchr(p->text, '.') &&
-                p->text[1] != 'x')) {
+               (p->t == NUMBER && (*p->p == '+' || *p->p == '-') && n && (p->text[n - 1] | 32) == 'e' &&
+                strchr(p->text, '.') && p->text[1] != 'x')) {
             if (n + 2 > sizeof p->text)
                 ptx_fail(p, "a word of more than %zu bytes", sizeof p->text);
             p->text[n++] = *p->p++;
