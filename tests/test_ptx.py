@@ -1198,10 +1198,15 @@ def test_every_reduction(interp, lib, rtc, code):
             T.same(outs[0], outs[1])
 
 
+# NVRTC 12.9 for compute_100 and later takes (c & x) | (!c & d) for c where d is the same comparison of floats as c.
+MISCOMPILED = 435, 630, 1061, 1078, 1320, 1323, 1943
+
+
 def random_nest(interp, lib, rtc, seed):
     text = T.Writer(seed).text()
     nest = T.Nest(lib, text)
-    k = nests(interp, nest, rtc, 2, backwards=seed % 2 == 1, arch=("compute_80", "compute_90", "compute_120")[seed % 3])
+    arch = ("compute_80", "compute_90", "compute_120")[0 if seed in MISCOMPILED else seed % 3]
+    k = nests(interp, nest, rtc, 2, backwards=seed % 2 == 1, arch=arch)
     for n in (1, 8, 133, 517):
         sets = [T.begun(text, T.make_operands(nest, 3, n, seed)) for _ in range(2)]
         k.run(sets[0], 3, n, T.scalars_of(text))
@@ -1209,6 +1214,17 @@ def random_nest(interp, lib, rtc, seed):
         for a, b in zip(*sets):
             if not isinstance(a, tuple):
                 T.same(a, b)
+
+
+@pytest.mark.parametrize("arch", ["compute_90", pytest.param("compute_120", marks=pytest.mark.xfail(reason="NVRTC 12.9"))])
+def test_choice_of_bools(interp, rtc, arch):
+    """What the seeds above have in common, at its smallest."""
+    text = """extern "C" __global__ void k(const float *a, const float *b, bool *o) {
+        const float v = a[threadIdx.x]; const bool x = b[threadIdx.x] != 0.0f, d = v != 0.0f, c = v != 0.0f;
+        o[threadIdx.x] = (c & x) | (!c & d); }"""
+    a, b, memory, out = np.float32([0, 0, 1, 1]), np.float32([0, 1, 0, 1]), ptx.Arrays(), np.zeros(4, bool)
+    ptx.Module(interp, ptx.compile_ptx(rtc, text, arch)).run("k", [np.uint64(memory.add(v)) for v in (a, b, out)], 1, 4, memory)
+    assert list(out) == [False, False, False, True]
 
 
 @pytest.mark.parametrize("seed", range(40))
