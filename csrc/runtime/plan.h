@@ -90,7 +90,8 @@ fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
         return FR_KEY_PINNED | (wanted ? FR_KEY_OUTSIDE : 0);
     if (wanted)
         return FR_KEY_OUTSIDE;
-    return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 ? FR_KEY_DYING : 0;
+    /* (A result over memory that is lent to the run would have to be copied back.) */
+    return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 && !b->home == fr_backend->is_host ? FR_KEY_DYING : 0;
 }
 /* What was gathered, until the next time. */
 fr_status fr_gather_structure(struct fr_gathered *, struct fr_structure *out, struct fr_err *);

@@ -260,9 +260,9 @@ append(struct stream *s, enum kind kind)
 
 /* ---- what every call does first -------------------------------------------------------------- */
 
-/* Locks; not OK: the call's result, and it is unlocked again. */
+/* Locks; not OK: the call's result, and it is unlocked again. may_fail: it may be the n-th that fails. */
 static int
-enter(bool needs_context)
+enter_as(bool needs_context, bool may_fail)
 {
     int result = OK;
 
@@ -270,7 +270,7 @@ enter(bool needs_context)
     counts.n_calls++;
     if (!started)
         result = NOT_INITIALIZED;
-    else if (fail_at && counts.n_calls >= fail_at) {
+    else if (fail_at && counts.n_calls >= fail_at && may_fail) {
         fail_at = 0;
         result = UNKNOWN;
     } else if (needs_context && depth == 0)
@@ -280,6 +280,12 @@ enter(bool needs_context)
     if (result != OK)
         pthread_mutex_unlock(&lock);
     return result;
+}
+
+static int
+enter(bool needs_context)
+{
+    return enter_as(needs_context, true);
 }
 
 static int
@@ -382,7 +388,7 @@ cuDevicePrimaryCtxRelease_v2(int device)
 EXPORT int
 cuCtxPushCurrent_v2(void *c)
 {
-    int result = enter(false);
+    int result = enter_as(false, false);
 
     if (result)
         return result;
@@ -471,15 +477,19 @@ cuMemAllocFromPoolAsync(uint64_t *address, size_t n, void *pool, struct stream *
 EXPORT int
 cuMemFreeAsync(uint64_t address, struct stream *s)
 {
-    int          result = enter(true);
+    int          result = enter_as(true, false), said = OK;
     struct work *w;
 
     if (result)
         return result;
+    if (fail_at && counts.n_calls >= fail_at) {     /* it may say what failed before, and frees all the same */
+        fail_at = 0;
+        said = UNKNOWN;
+    }
     if (!(w = append(s, FREE)))
         return leave(OUT_OF_MEMORY);
     w->to = address;
-    return leave(OK);
+    return leave(said);
 }
 
 static int

@@ -306,7 +306,7 @@ resolve_in(struct warp *w, const struct insn *in, int space, const uint64_t *add
                 p[i] = r->host + (addr[i] - r->first);
             }
         }
-        if (k->counts && space != S_CONST)
+        if (k->counts && space != S_CONST && (lo & SPACE_MASK) != PARAM_BASE)
             count_global(w, in, addr, m, n_bytes, writes);
         return true;
     }
