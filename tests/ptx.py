@@ -156,13 +156,14 @@ class Nests:
 
     def run(self, operands, n_rows, n_inner, scalars=()):
         memory = Arrays()
-        words = [np.frombuffer(bytes(x), np.int64).copy() for x in self.pointers(operands)]
+        ptr, row, inner = self.pointers(operands)
         owners = {id(gpu.owner(a)): gpu.owner(a) for a in operands if not isinstance(a, tuple)}
         there = {k: memory.add(a) for k, a in owners.items()}
         for k, a in enumerate(operands):
             if not isinstance(a, tuple):
-                words[0][k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
-        values = np.frombuffer(self.scalar_slots(scalars), np.uint8)
-        scratch = np.full(max(self.nest.scratch() * self.grid, 1), 0xcd, np.uint8)
-        words += [[n_rows, n_inner, memory.add(values, False), memory.add(scratch)]]
-        return self.module.run("frit_nest", [np.concatenate(words).astype(np.int64)], self.grid, gpu.THREADS, memory, **self.options)
+                ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
+        scratch = memory.add(np.full(max(self.nest.scratch() * self.grid, 1), 0xcd, np.uint8))
+        argument = gpu.arguments(str(self.nest), ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch)
+        if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
+            argument = np.uint64(memory.add(argument, False))
+        return self.module.run("frit_nest", [argument], self.grid, gpu.THREADS, memory, **self.options)

@@ -748,7 +748,7 @@ class Cuda:
         with open(base + ".cpp", "w") as f:
             f.write('#include "cuda_block.h"\n' + self.nest.text(1) + """
 static struct nest_args args;
-static void entry(void) { frit_nest(args); }
+static void entry(void) { frit_nest(""" + ("&" if "*const args" in self.nest.text(1) else "") + """args); }
 extern "C" void run(const struct nest_args *a, unsigned grid)
 {
     args = *a;
