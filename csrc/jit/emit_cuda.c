@@ -6,21 +6,21 @@
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
  * nobody divides to find his element. Where rows accumulate, a thread has a column and takes its rows in order.
- * Nests with stages: a block takes a row at a time (the first block takes them all
+ * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
  *
- *     a node of the tree, 5 turns below the root  ->  8 threads, one for each running sum of a leaf
+ *     a node of the tree, 5 turns below the root  ->  8 threads, one for each running sum of a leaf   (a warp: 2 turns, 4 nodes)
  *     leaves of that node                         ->  one after the other
  *     the 32 nodes                                ->  joined in shared memory, two by two
  *
- * (complex: 4 threads, 64 nodes).  Row buffers are `scratch`, fr_nest_scratch() bytes per block. */
+ * (complex: 4 threads, 64 nodes).  Row buffers are `scratch`, fr_nest_scratch() bytes for each row that is under way. */
 #include "jit/emit_cuda.h"
 
 #include <stdio.h>
 
 #include "jit/emit_nest.h"
 
-enum { THREADS = FR_CUDA_THREADS, WARPS = THREADS / 32 };
+enum { THREADS = FR_CUDA_THREADS, MOST_DEEP = 48 /* levels of a sum: of more elements than memory has */ };
 
 void
 fr_cuda_layout(const struct fr_nest *nest, struct fr_cuda_layout *l)
@@ -194,6 +194,28 @@ write_shuffle(struct fr_writer *w, const struct fr_pass *pass, bool sums)
     W("    return t;\n}\n");
 }
 
+/* The leaves of a subtree from left to right. What waits for its right side is kept in arrays: a function that called itself
+ * would want more stack than a device has. */
+static void
+write_subtree(struct fr_writer *w, const struct fr_pass *pass, int lanes)
+{
+    const char *tag = pass->tag, *accs = pass->has_accs ? ", a" : "";
+
+    W("\n/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */\n"
+      "static __device__ struct sums_%s\ntree_%s(const struct row *r, int64_t j, int64_t n", tag, tag);
+    if (pass->has_accs)
+        W(", struct accs_%s *a", tag);
+    W(")\n{\n    struct sums_%s left[%d], t;\n    int64_t right[%d];\n    uint64_t summed = 0;\n    int depth = 0;\n\n"
+      "    if (n <= %d)\n        return leaf_%s(r, j, n%s);\n"
+      "    for (;;) {\n        for (; n > %d; n = half_%s(n))\n            right[depth++] = n - half_%s(n);\n"
+      "        t = leaf_%s(r, j, n%s);\n        j += n;\n"
+      "        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)\n"
+      "            t = add_%s(left[--depth], t);\n"
+      "        if (depth == 0)\n            return t;\n"
+      "        left[depth - 1] = t;\n        summed |= (uint64_t)1 << (depth - 1);\n        n = right[depth - 1];\n    }\n}\n",
+      tag, MOST_DEEP, MOST_DEEP, 16 * lanes, tag, accs, 16 * lanes, tag, tag, tag, accs, tag);
+}
+
 /* The sums of a subtree by the threads of a group: valid in its first. */
 static void
 write_tree(struct fr_writer *w, const struct fr_pass *pass)
@@ -204,9 +226,9 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
     write_shuffle(w, pass, true);
     W("\nstatic __device__ inline int64_t\nhalf_%s(int64_t n)\n{\n    return %s;\n}\n", tag,
       pass->complex_tree ? "(n - n % 8) / 2" : "n / 2 - n / 2 % 8");
-    W("\n/* Sums of elements [j, j + n) in NumPy's order, by %d threads; the first has the result. "
+    W("\n/* Sums of elements [j, j + n), a leaf of the tree, by %d threads; the first has the result. "
       "*/\n"
-      "static __device__ struct sums_%s\ntree_%s(const struct row *r, int64_t j, int64_t n",
+      "static __device__ inline struct sums_%s\nleaf_%s(const struct row *r, int64_t j, int64_t n",
       lanes, tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
@@ -215,10 +237,6 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
       "    const int64_t whole = n < %d ? 0 : n - n %% %d;\n    struct sums_%s t = zero_%s(), "
       "o;\n\n",
       lanes, (1u << lanes) - 1, lanes, lanes, tag, tag);
-    W("    if (n > %d) {\n        t = tree_%s(r, j, half_%s(n)%s);\n", 16 * lanes, tag, tag, accs);
-    W("        o = tree_%s(r, j + half_%s(n), n - half_%s(n)%s);\n        return add_%s(t, o);\n   "
-      " }\n",
-      tag, tag, tag, accs, tag);
     W("    for (int64_t i = lane; i < whole; i += %d)\n        t = add_%s(t, element_%s(r, j + "
       "i%s));\n",
       lanes, tag, tag, accs);
@@ -229,53 +247,52 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
       "            t = add_%s(t, element_%s(r, j + i%s));\n",
       tag, tag, accs);
     W("    __syncwarp(mask);\n    return t;\n}\n");
+    write_subtree(w, pass, lanes);
 }
 
-/* The sums of a row by the block: every thread gets them. */
+/* The sums of a row by its threads: each gets them. */
 static void
-write_block_tree(struct fr_writer *w, const struct fr_pass *pass)
+write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
 {
     const char *tag = pass->tag, *accs = pass->has_accs ? ", a" : "";
-    const int   lanes = pass->complex_tree ? 4 : 8, nodes = THREADS / lanes;
+    const int   lanes = pass->complex_tree ? 4 : 8;
 
-    W("\n/* Walks from the root towards `node`, a path of %d nodes at the bottom, and ends above "
+    W("\n/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above "
       "`width`\n"
       " * of them or at a leaf: how many elements there are, and the first. */\n"
       "static __device__ inline int64_t\nfind_%s(int64_t n, int node, int width, int64_t *j)\n{\n"
-      "    *j = 0;\n    for (int bit = %d; bit >= width && n > %d; bit /= 2) {\n"
+      "    *j = 0;\n    for (int bit = ROW / %d; bit >= width && n > %d; bit /= 2) {\n"
       "        const int64_t half = half_%s(n);\n\n        if (node & bit) {\n            *j += "
       "half;\n"
       "            n -= half;\n        } else {\n            n = half;\n        }\n    }\n"
       "    return n;\n}\n",
-      nodes, tag, nodes / 2, 16 * lanes, tag);
-    W("\nstatic __device__ inline struct sums_%s\nblock_%s(const struct row *r, int64_t n", tag, tag);
+      tag, 2 * lanes, 16 * lanes, tag);
+    W("\nstatic __device__ inline struct sums_%s\nrow_%s(const struct row *r, int64_t n", tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
-    W(")\n{\n    __shared__ struct sums_%s part[%d];\n    const int node = threadIdx.x / %d;\n"
-      "    const bool leader = threadIdx.x %% %d == 0;\n    struct sums_%s t;\n    int64_t j, m, "
-      "above;\n"
-      "    bool mine = true;\n\n",
-      tag, nodes, lanes, lanes, tag);
+    W(")\n{\n    __shared__ struct sums_%s parts[%d / ROW][ROW / %d];\n    struct sums_%s *const part = parts[threadIdx.y];\n"
+      "    const int node = threadIdx.x / %d;\n    const bool leader = threadIdx.x %% %d == 0;\n    struct sums_%s t;\n"
+      "    int64_t j, m, above;\n    bool mine = true;\n\n",
+      tag, THREADS, lanes, tag, lanes, lanes, tag);
     W("    /* A leaf above the bottom belongs to the first node below it. */\n"
       "    m = find_%s(n, node, 1, &j);\n"
-      "    for (int width = 2; width <= %d; width *= 2)\n"
+      "    for (int width = 2; width <= ROW / %d; width *= 2)\n"
       "        if (node & (width - 1) && find_%s(n, node, width, &above) <= %d)\n"
       "            mine = false;\n",
-      tag, nodes, tag, 16 * lanes);
+      tag, lanes, tag, 16 * lanes);
     W("    if (mine) {\n        t = tree_%s(r, j, m%s);\n        if (leader)\n            "
       "part[node] = t;\n"
-      "    }\n    __syncthreads();\n",
+      "    }\n    SYNC();\n",
       tag, accs);
-    W("    for (int width = 1; width < %d; width *= 2) {\n"
+    W("    for (int width = 1; width < ROW / %d; width *= 2) {\n"
       "        if (leader && node %% (2 * width) == 0 && find_%s(n, node, 2 * width, &above) > "
       "%d)\n"
-      "            part[node] = add_%s(part[node], part[node + width]);\n        __syncthreads();\n"
-      "    }\n    t = part[0];\n    __syncthreads();\n    return t;\n}\n",
-      nodes, tag, 16 * lanes, tag);
+      "            part[node] = add_%s(part[node], part[node + width]);\n        SYNC();\n"
+      "    }\n    t = part[0];\n    SYNC();\n    return t;\n}\n",
+      lanes, tag, 16 * lanes, tag);
 }
 
-/* Accumulators of all threads joined, or those of the first thread for a product: every thread gets
- * the result. */
+/* Accumulators of all threads of a row joined, or those of its first one for a product: each gets the result. */
 static void
 write_gather(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
 {
@@ -283,21 +300,21 @@ write_gather(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
 
     if (first_only) {
         W("\nstatic __device__ inline void\ngather_%s(struct accs_%s *a)\n{\n"
-          "    __shared__ struct accs_%s all;\n\n    if (threadIdx.x == 0)\n        all = *a;\n"
-          "    __syncthreads();\n    *a = all;\n    __syncthreads();\n}\n",
-          tag, tag, tag);
+          "    __shared__ struct accs_%s all[%d / ROW];\n\n    if (threadIdx.x == 0)\n        all[threadIdx.y] = *a;\n"
+          "    SYNC();\n    *a = all[threadIdx.y];\n    SYNC();\n}\n",
+          tag, tag, tag, THREADS);
         return;
     }
     write_shuffle(w, pass, false);
     W("\nstatic __device__ inline void\njoin_%s(struct accs_%s *a, struct accs_%s b)\n{\n", tag, tag, tag);
     fr_write_join(w, pass);
     W("}\n\nstatic __device__ inline void\ngather_%s(struct accs_%s *a)\n{\n"
-      "    __shared__ struct accs_%s all[%d];\n\n    for (int k = 1; k < 32; k *= 2)\n"
-      "        join_%s(a, shuffle_accs_%s(*a, 0xffffffffu, k));\n"
-      "    if (threadIdx.x %% 32 == 0)\n        all[threadIdx.x / 32] = *a;\n    __syncthreads();\n"
-      "    *a = all[0];\n    for (int k = 1; k < %d; k++)\n        join_%s(a, all[k]);\n"
-      "    __syncthreads();\n}\n",
-      tag, tag, tag, WARPS, tag, tag, WARPS, tag);
+      "    __shared__ struct accs_%s all[%d / 32];\n    const int first = threadIdx.y * (ROW / 32);\n\n"
+      "    for (int k = 1; k < 32; k *= 2)\n        join_%s(a, shuffle_accs_%s(*a, 0xffffffffu, k));\n"
+      "    if (threadIdx.x %% 32 == 0)\n        all[first + threadIdx.x / 32] = *a;\n    SYNC();\n"
+      "    *a = all[first];\n    for (int k = 1; k < ROW / 32; k++)\n        join_%s(a, all[first + k]);\n"
+      "    SYNC();\n}\n",
+      tag, tag, tag, THREADS, tag, tag, tag);
 }
 
 static void
@@ -312,7 +329,7 @@ write_functions(struct fr_writer *w)
             fr_write_element(w, &pass);
             if (pass.has_sums) {
                 write_tree(w, &pass);
-                write_block_tree(w, &pass);
+                write_row_tree(w, &pass);
             }
             if (pass.has_accs)
                 write_gather(w, &pass, kind == FR_PASS_PROD);
@@ -329,18 +346,16 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
         snprintf(accs, sizeof accs, ", &a%s", tag);
     fr_write_accs(w, pass);
     if (pass->has_sums)
-        W("        const struct sums_%s t%s = block_%s(&r, n_inner%s);\n", tag, tag, tag, accs);
+        W("        const struct sums_%s t%s = row_%s(&r, n_inner%s);\n", tag, tag, tag, accs);
     else if (first_only)
         W("        for (int64_t j = 0; threadIdx.x == 0 && j < n_inner; j++)\n"
           "            element_%s(&r, j%s);\n",
           tag, accs);
     else
-        W("        for (int64_t j = threadIdx.x; j < n_inner; j += %d)\n            element_%s(&r, "
-          "j%s);\n",
-          THREADS, tag, accs);
+        W("        for (int64_t j = threadIdx.x; j < n_inner; j += ROW)\n            element_%s(&r, j%s);\n", tag, accs);
     if (pass->has_accs)
         W("        gather_%s(&a%s);\n", tag, tag);
-    W("        __syncthreads();\n");
+    W("        SYNC();\n");
     fr_write_results(w, pass);
 }
 
@@ -367,19 +382,20 @@ write_rows(struct fr_writer *w)
 {
     const size_t   scratch = fr_nest_scratch(w->nest);
     struct fr_pass pass;
-    char           text[64];
 
     w->indent = "    ";
     w->row = "r.";
     W("    struct row r;\n\n");
     fr_write_scalars(w, NULL, true);
-    snprintf(text, sizeof text, "g.scratch + (size_t)blockIdx.x * %zu", scratch);
-    fr_write_rowbufs(w, text);
+    if (scratch)
+        W("    char *const scratch = g.scratch + ((size_t)blockIdx.x * (%d / ROW) + threadIdx.y) * %zu;\n", THREADS, scratch);
+    fr_write_rowbufs(w, "scratch");
     if (fr_nest_accumulates(w->nest))
         write_walk_of_rows(w);
     else
-        W("    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {\n"
-          "        const int64_t row = i %% g.n_rows, o = i / g.n_rows, walked = 0;\n\n");
+        W("    for (int64_t i = (int64_t)blockIdx.x * (%d / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;\n"
+          "         i += (int64_t)gridDim.x * (%d / ROW)) {\n"
+          "        const int64_t row = OUTER ? i %% g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;\n\n", THREADS, THREADS);
     w->indent = "        ";
     w->guard = "if (threadIdx.x == 0) ";
     write_seek(w, "o", "walked");
@@ -391,7 +407,7 @@ write_rows(struct fr_writer *w)
                 write_walk(w, &pass, kind == FR_PASS_PROD);
     }
     fr_write_row(w, w->nest->n_stages);
-    W("        __syncthreads();\n    }\n}\n");
+    W("        SYNC();\n    }\n}\n");
 }
 
 void
@@ -405,6 +421,8 @@ fr_write_cuda(struct fr_writer *w)
         else
             write_maps(w);
     } else {
+        W("\n#ifndef ROW /* threads of a row: 32 or all */\n#define ROW %d\n#endif\n"
+          "#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())\n", THREADS);
         fr_write_row_struct(w);
         write_functions(w);
         write_entry(w);

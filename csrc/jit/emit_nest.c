@@ -361,7 +361,7 @@ fr_write_row(struct fr_writer *w, int stage)
         if (!runs_in_row(nest, i, stage) || !fr_is_its_turn(nest, k))
             continue;
         if (nest->insts[i].kind == FR_INST_STORE && waits) {
-            W("%s__syncthreads();\n", w->indent);   /* every thread has loaded what one of them writes over */
+            W("%sSYNC();\n", w->indent);   /* every thread has loaded what one of them writes over */
             waits = false;
         }
         fr_write_inst(w, (int)i);

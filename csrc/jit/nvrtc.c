@@ -179,11 +179,11 @@ take_image(program_t program, struct fr_image *out, struct fr_err *err)
 }
 
 fr_status
-fr_nvrtc_compile(const char *text, int device, bool outer, bool quick, struct fr_image *out, struct fr_err *err)
+fr_nvrtc_compile(const char *text, int device, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *err)
 {
     char        target[40];
-    const char *options[5] = {target, "--fmad=false", "--std=c++17", outer ? "-DOUTER=1" : "-DOUTER=0"};
-    int         n_options = 4;
+    const char *options[4 + FR_NVRTC_DEFINES] = {target, "--fmad=false", "--std=c++17"};
+    int         n_options = 3;
     program_t program = NULL;
     int64_t   t0 = fr_now_us();
     fr_status st;
@@ -195,6 +195,8 @@ fr_nvrtc_compile(const char *text, int device, bool outer, bool quick, struct fr
     snprintf(target, sizeof target, "--gpu-architecture=%s_%d", out->is_ptx ? "compute" : "sm", out->arch);
     if (rtc.new_(&program, text, "frit_nest.cu", 0, NULL, NULL))
         TRY(fr_fail(err, FR_EDEVICE, "NVRTC takes no program"));
+    for (int i = 0; i < FR_NVRTC_DEFINES && defines[i]; i++)
+        options[n_options++] = defines[i];
     if (quick && version >= FAST_SINCE)
         options[n_options++] = "--Ofast-compile=mid";
     if (rtc.compile(program, n_options, options))

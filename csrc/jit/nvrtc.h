@@ -18,10 +18,12 @@ struct fr_image {
     bool   is_ptx;
 };
 
-/* Code for a device of architecture `arch` (major * 10 + minor); `outer`: for launches with outer axes, too; `quick`: in half the
+enum { FR_NVRTC_DEFINES = 2 };
+/* Code for a device of architecture `arch` (major * 10 + minor); defines: up to FR_NVRTC_DEFINES, as
+ * "-DOUTER=1", NULL behind fewer; `quick`: in half the
  * time, with the same bits, where NVRTC can. On any thread, at the same time as others. FR_EDEVICE: no
  * NVRTC, it knows nothing as old as this device, or the text is wrong: with its words. */
-fr_status   fr_nvrtc_compile(const char *text, int arch, bool outer, bool quick, struct fr_image *out, struct fr_err *);
+fr_status   fr_nvrtc_compile(const char *text, int arch, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *);
 void        fr_image_clear(struct fr_image *);
 /* 12090: version 12.9. Which library it is in. */
 fr_status   fr_nvrtc_version(int *version, struct fr_err *);

@@ -47,7 +47,12 @@ kernel_wait(struct fr_kernel *k, struct fr_err *err)
 static bool
 kernel_is_compiled(const struct fr_kernel *k)
 {
-    return ((const struct fr_cuda_kernel *)k)->code[0].function || ((const struct fr_cuda_kernel *)k)->code[1].function;
+    const struct fr_cuda_kernel *c = (const struct fr_cuda_kernel *)k;
+    bool                         any = false;
+
+    for (int i = 0; i < FR_CUDA_FORMS; i++)
+        any |= c->code[i].function != NULL;
+    return any;
 }
 
 static void

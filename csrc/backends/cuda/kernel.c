@@ -48,7 +48,7 @@ fr_cuda_kernel_free(struct fr_kernel *k)
     struct fr_err          ignored;
 
     /* (The driver unloads what runs when it has run.) */
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < FR_CUDA_FORMS; i++)
         if (c->code[i].module && fr_cuda_enter(&d, &ignored) == FR_OK) {
             d->driver->module_unload(c->code[i].module);
             fr_cuda_leave(d);
@@ -75,17 +75,19 @@ load_image(const struct fr_image *image, struct fr_cuda_device *d, fr_cuda_modul
 }
 
 static fr_status
-make(struct fr_cuda_kernel *c, bool outer, struct fr_cuda_device *d, struct fr_err *err)
+make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
-    struct fr_text  text = {0};
-    struct fr_image image = {0};
-    fr_status       st;
+    const char *const defines[FR_NVRTC_DEFINES] = {form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0",
+                                                   form & FR_CUDA_WARP_ROWS ? "-DROW=32" : NULL};
+    struct fr_text    text = {0};
+    struct fr_image   image = {0};
+    fr_status         st;
 
     TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
     if (fr_env.debug >= 4)
         fr_log(4, "%s", text.s);
-    TRY(fr_nvrtc_compile(text.s, d->arch, outer, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
-    TRY(load_image(&image, d, &c->code[outer].module, &c->code[outer].function, err));
+    TRY(fr_nvrtc_compile(text.s, d->arch, defines, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
+    TRY(load_image(&image, d, &c->code[form].module, &c->code[form].function, err));
 out:
     fr_text_clear(&text);
     fr_image_clear(&image);
@@ -93,11 +95,11 @@ out:
 }
 
 fr_status
-fr_cuda_kernel_get(struct fr_cuda_kernel *c, bool outer, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
+fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
 {
-    fr_status st = FR_LIKELY(c->code[outer].function != NULL) ? FR_OK : make(c, outer, d, err);
+    fr_status st = FR_LIKELY(c->code[form].function != NULL) ? FR_OK : make(c, form, d, err);
 
-    *out = c->code[outer].function;
+    *out = c->code[form].function;
     return st;
 }
 

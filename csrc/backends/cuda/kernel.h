@@ -6,21 +6,24 @@
 #include "backends/cuda/device.h"
 #include "jit/emit_cuda.h"
 
+/* Forms of a kernel, which are compiled when they are wanted: bits. */
+enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */, FR_CUDA_FORMS = 4 };
+
 struct fr_cuda_kernel {
     struct fr_kernel      k;          /* first */
     struct fr_cuda_layout layout;     /* of its argument */
-    struct {                          /* without outer axes, and with them */
+    struct {
         fr_cuda_module    module;     /* NULL until it is loaded */
         fr_cuda_function  function;
-    } code[2];
+    } code[FR_CUDA_FORMS];
     size_t                scratch_bytes;    /* of a block */
     bool                  has_stages, accumulates, streams;
 };
 
 fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_kernel_free(struct fr_kernel *);
-/* Its function for launches with or without outer axes; has it made and loaded first. Within fr_cuda_enter. */
-fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, bool outer, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
+/* Its function in a form; has it made and loaded first. Within fr_cuda_enter. */
+fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
 /* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
 fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_fold_kernels_free(void);

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/ways.h"
 
+enum { SHORT_ROW = 256, LONG_ROW = 1024, ROWS_EACH = 32 };  /* elements; rows for each multiprocessor */
 enum { WIDE = FR_CUDA_THREADS, GRID_X = 1 << 30, GRID_YZ = 65535, BLOCKS_EACH = 8 /* of a multiprocessor */ };
 static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
 
@@ -221,14 +222,29 @@ overwrites_row(const struct job *j)
     return false;
 }
 
+/* Rows of a nest with stages: a warp each, if they are short and many. */
+static bool
+has_warp_rows(const struct job *j)
+{
+    int64_t n_rows = j->n_rows;
+
+    for (int a = j->here; a < j->n_axes; a++)
+        n_rows *= j->dim[a];
+    return j->kernel->has_stages && !j->kernel->accumulates &&
+           (j->n_inner <= SHORT_ROW || (j->n_inner <= LONG_ROW && n_rows >= (int64_t)ROWS_EACH * j->device->n_multiprocessors));
+}
+
 static struct grid
-choose_grid(const struct job *j)
+choose_grid(const struct job *j, int form)
 {
     const struct fr_cuda_rest *rest = (const struct fr_cuda_rest *)(const void *)(j->args + j->kernel->layout.rest);
     struct grid g = {1, 1, 1, WIDE, 1};
 
     if (j->kernel->has_stages) {
-        g.x = blocks(rest->n_shared_indices * rest->n_rows, 1, (int64_t)j->device->n_multiprocessors * BLOCKS_EACH);
+        if (form & FR_CUDA_WARP_ROWS)
+            g.block_x = 32, g.block_y = WIDE / 32;
+        g.x = blocks(rest->n_shared_indices * (j->kernel->accumulates ? 1 : rest->n_rows), g.block_y,
+                     (int64_t)j->device->n_multiprocessors * BLOCKS_EACH);
         return g;
     }
     if (!j->kernel->accumulates && overwrites_row(j))
@@ -271,14 +287,15 @@ launch_once(struct job *j, struct fr_err *err)
     size_t           n_scratch = 0;
     fr_cuda_function f;
     struct grid      g;
-    fr_status        st = fr_cuda_kernel_get(c, j->n_axes > j->here, j->device, &f, err);
+    const int        form = (j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0) | (has_warp_rows(j) ? FR_CUDA_WARP_ROWS : 0);
+    fr_status        st = fr_cuda_kernel_get(c, form, j->device, &f, err);
 
     if (st != FR_OK)
         return st;
     fill_args(j, 0);
-    g = choose_grid(j);
+    g = choose_grid(j, form);
     if (c->scratch_bytes) {
-        n_scratch = c->scratch_bytes * g.x;
+        n_scratch = c->scratch_bytes * g.x * g.block_y;
         if (!(scratch = fr_cuda_alloc(n_scratch, err)))
             return fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
         fill_args(j, (uint64_t)(uintptr_t)scratch);

@@ -69,6 +69,11 @@ walked_bits(const struct nest_args &g, int64_t walked)
     return bits;
 }
 
+#ifndef ROW /* threads of a row: 32 or all */
+#define ROW 256
+#endif
+#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
+
 /* What the stages of one row share. */
 struct row {
     const double *p0;
@@ -139,20 +144,15 @@ half_0(int64_t n)
     return n / 2 - n / 2 % 8;
 }
 
-/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
-static __device__ struct sums_0
-tree_0(const struct row *r, int64_t j, int64_t n)
+/* Sums of elements [j, j + n), a leaf of the tree, by 8 threads; the first has the result. */
+static __device__ inline struct sums_0
+leaf_0(const struct row *r, int64_t j, int64_t n)
 {
     const int lane = threadIdx.x % 8;
     const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
     const int64_t whole = n < 8 ? 0 : n - n % 8;
     struct sums_0 t = zero_0(), o;
 
-    if (n > 128) {
-        t = tree_0(r, j, half_0(n));
-        o = tree_0(r, j + half_0(n), n - half_0(n));
-        return add_0(t, o);
-    }
     for (int64_t i = lane; i < whole; i += 8)
         t = add_0(t, element_0(r, j + i));
     for (int k = 1; k < 8; k *= 2) {
@@ -166,13 +166,39 @@ tree_0(const struct row *r, int64_t j, int64_t n)
     return t;
 }
 
-/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */
+static __device__ struct sums_0
+tree_0(const struct row *r, int64_t j, int64_t n)
+{
+    struct sums_0 left[48], t;
+    int64_t right[48];
+    uint64_t summed = 0;
+    int depth = 0;
+
+    if (n <= 128)
+        return leaf_0(r, j, n);
+    for (;;) {
+        for (; n > 128; n = half_0(n))
+            right[depth++] = n - half_0(n);
+        t = leaf_0(r, j, n);
+        j += n;
+        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)
+            t = add_0(left[--depth], t);
+        if (depth == 0)
+            return t;
+        left[depth - 1] = t;
+        summed |= (uint64_t)1 << (depth - 1);
+        n = right[depth - 1];
+    }
+}
+
+/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above `width`
  * of them or at a leaf: how many elements there are, and the first. */
 static __device__ inline int64_t
 find_0(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
-    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+    for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_0(n);
 
         if (node & bit) {
@@ -186,9 +212,10 @@ find_0(int64_t n, int node, int width, int64_t *j)
 }
 
 static __device__ inline struct sums_0
-block_0(const struct row *r, int64_t n)
+row_0(const struct row *r, int64_t n)
 {
-    __shared__ struct sums_0 part[32];
+    __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
+    struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
@@ -197,7 +224,7 @@ block_0(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
-    for (int width = 2; width <= 32; width *= 2)
+    for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
@@ -205,14 +232,14 @@ block_0(const struct row *r, int64_t n)
         if (leader)
             part[node] = t;
     }
-    __syncthreads();
-    for (int width = 1; width < 32; width *= 2) {
+    SYNC();
+    for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
             part[node] = add_0(part[node], part[node + width]);
-        __syncthreads();
+        SYNC();
     }
     t = part[0];
-    __syncthreads();
+    SYNC();
     return t;
 }
 
@@ -241,8 +268,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    r.b0 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 0);
-    r.b1 = AT(double, g.scratch + (size_t)blockIdx.x * 132096, 66048);
+    char *const scratch = g.scratch + ((size_t)blockIdx.x * (256 / ROW) + threadIdx.y) * 132096;
+    r.b0 = AT(double, scratch, 0);
+    r.b1 = AT(double, scratch, 66048);
     r.reduced = g.reduced;
     for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)
     for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {
@@ -268,13 +296,13 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.i1 = inner_stride[1];
         r.p3 = (double *)(ptr[3] + row * row_stride[3]);
         r.p2 = (double *)(ptr[2] + row * row_stride[2]);
-        const struct sums_0 t0 = block_0(&r, n_inner);
-        __syncthreads();
+        const struct sums_0 t0 = row_0(&r, n_inner);
+        SYNC();
         const double v4 = 0.0 + t0.v4;
         r.v4 = v4;
-        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+        for (int64_t j = threadIdx.x; j < n_inner; j += ROW)
             element_1(&r, j);
-        __syncthreads();
-        __syncthreads();
+        SYNC();
+        SYNC();
     }
 }

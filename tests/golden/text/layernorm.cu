@@ -69,6 +69,11 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef ROW /* threads of a row: 32 or all */
+#define ROW 256
+#endif
+#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
+
 /* What the stages of one row share. */
 struct row {
     const double *p0;
@@ -129,20 +134,15 @@ half_0(int64_t n)
     return n / 2 - n / 2 % 8;
 }
 
-/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
-static __device__ struct sums_0
-tree_0(const struct row *r, int64_t j, int64_t n)
+/* Sums of elements [j, j + n), a leaf of the tree, by 8 threads; the first has the result. */
+static __device__ inline struct sums_0
+leaf_0(const struct row *r, int64_t j, int64_t n)
 {
     const int lane = threadIdx.x % 8;
     const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
     const int64_t whole = n < 8 ? 0 : n - n % 8;
     struct sums_0 t = zero_0(), o;
 
-    if (n > 128) {
-        t = tree_0(r, j, half_0(n));
-        o = tree_0(r, j + half_0(n), n - half_0(n));
-        return add_0(t, o);
-    }
     for (int64_t i = lane; i < whole; i += 8)
         t = add_0(t, element_0(r, j + i));
     for (int k = 1; k < 8; k *= 2) {
@@ -156,13 +156,39 @@ tree_0(const struct row *r, int64_t j, int64_t n)
     return t;
 }
 
-/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */
+static __device__ struct sums_0
+tree_0(const struct row *r, int64_t j, int64_t n)
+{
+    struct sums_0 left[48], t;
+    int64_t right[48];
+    uint64_t summed = 0;
+    int depth = 0;
+
+    if (n <= 128)
+        return leaf_0(r, j, n);
+    for (;;) {
+        for (; n > 128; n = half_0(n))
+            right[depth++] = n - half_0(n);
+        t = leaf_0(r, j, n);
+        j += n;
+        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)
+            t = add_0(left[--depth], t);
+        if (depth == 0)
+            return t;
+        left[depth - 1] = t;
+        summed |= (uint64_t)1 << (depth - 1);
+        n = right[depth - 1];
+    }
+}
+
+/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above `width`
  * of them or at a leaf: how many elements there are, and the first. */
 static __device__ inline int64_t
 find_0(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
-    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+    for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_0(n);
 
         if (node & bit) {
@@ -176,9 +202,10 @@ find_0(int64_t n, int node, int width, int64_t *j)
 }
 
 static __device__ inline struct sums_0
-block_0(const struct row *r, int64_t n)
+row_0(const struct row *r, int64_t n)
 {
-    __shared__ struct sums_0 part[32];
+    __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
+    struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
@@ -187,7 +214,7 @@ block_0(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
-    for (int width = 2; width <= 32; width *= 2)
+    for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
@@ -195,14 +222,14 @@ block_0(const struct row *r, int64_t n)
         if (leader)
             part[node] = t;
     }
-    __syncthreads();
-    for (int width = 1; width < 32; width *= 2) {
+    SYNC();
+    for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
             part[node] = add_0(part[node], part[node + width]);
-        __syncthreads();
+        SYNC();
     }
     t = part[0];
-    __syncthreads();
+    SYNC();
     return t;
 }
 
@@ -256,20 +283,15 @@ half_1(int64_t n)
     return n / 2 - n / 2 % 8;
 }
 
-/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
-static __device__ struct sums_1
-tree_1(const struct row *r, int64_t j, int64_t n)
+/* Sums of elements [j, j + n), a leaf of the tree, by 8 threads; the first has the result. */
+static __device__ inline struct sums_1
+leaf_1(const struct row *r, int64_t j, int64_t n)
 {
     const int lane = threadIdx.x % 8;
     const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
     const int64_t whole = n < 8 ? 0 : n - n % 8;
     struct sums_1 t = zero_1(), o;
 
-    if (n > 128) {
-        t = tree_1(r, j, half_1(n));
-        o = tree_1(r, j + half_1(n), n - half_1(n));
-        return add_1(t, o);
-    }
     for (int64_t i = lane; i < whole; i += 8)
         t = add_1(t, element_1(r, j + i));
     for (int k = 1; k < 8; k *= 2) {
@@ -283,13 +305,39 @@ tree_1(const struct row *r, int64_t j, int64_t n)
     return t;
 }
 
-/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */
+static __device__ struct sums_1
+tree_1(const struct row *r, int64_t j, int64_t n)
+{
+    struct sums_1 left[48], t;
+    int64_t right[48];
+    uint64_t summed = 0;
+    int depth = 0;
+
+    if (n <= 128)
+        return leaf_1(r, j, n);
+    for (;;) {
+        for (; n > 128; n = half_1(n))
+            right[depth++] = n - half_1(n);
+        t = leaf_1(r, j, n);
+        j += n;
+        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)
+            t = add_1(left[--depth], t);
+        if (depth == 0)
+            return t;
+        left[depth - 1] = t;
+        summed |= (uint64_t)1 << (depth - 1);
+        n = right[depth - 1];
+    }
+}
+
+/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above `width`
  * of them or at a leaf: how many elements there are, and the first. */
 static __device__ inline int64_t
 find_1(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
-    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+    for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_1(n);
 
         if (node & bit) {
@@ -303,9 +351,10 @@ find_1(int64_t n, int node, int width, int64_t *j)
 }
 
 static __device__ inline struct sums_1
-block_1(const struct row *r, int64_t n)
+row_1(const struct row *r, int64_t n)
 {
-    __shared__ struct sums_1 part[32];
+    __shared__ struct sums_1 parts[256 / ROW][ROW / 8];
+    struct sums_1 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_1 t;
@@ -314,7 +363,7 @@ block_1(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_1(n, node, 1, &j);
-    for (int width = 2; width <= 32; width *= 2)
+    for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_1(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
@@ -322,14 +371,14 @@ block_1(const struct row *r, int64_t n)
         if (leader)
             part[node] = t;
     }
-    __syncthreads();
-    for (int width = 1; width < 32; width *= 2) {
+    SYNC();
+    for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_1(n, node, 2 * width, &above) > 128)
             part[node] = add_1(part[node], part[node + width]);
-        __syncthreads();
+        SYNC();
     }
     t = part[0];
-    __syncthreads();
+    SYNC();
     return t;
 }
 
@@ -362,8 +411,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
 
     const double v3 = AT(const double, scalars, 0)[0];
     const double v4 = AT(const double, scalars, 16)[0];
-    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {
-        const int64_t row = i % g.n_rows, o = i / g.n_rows, walked = 0;
+    for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;
+         i += (int64_t)gridDim.x * (256 / ROW)) {
+        const int64_t row = OUTER ? i % g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;
 
         ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
@@ -376,23 +426,23 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.i2 = inner_stride[2];
         r.p3 = (double *)(ptr[3] + row * row_stride[3]);
         r.p4 = (double *)(ptr[4] + row * row_stride[4]);
-        const struct sums_0 t0 = block_0(&r, n_inner);
-        __syncthreads();
+        const struct sums_0 t0 = row_0(&r, n_inner);
+        SYNC();
         const double v5 = 0.0 + t0.v5;
         const double v6 = v5 / v3;
         r.v6 = v6;
-        const struct sums_1 t1 = block_1(&r, n_inner);
-        __syncthreads();
+        const struct sums_1 t1 = row_1(&r, n_inner);
+        SYNC();
         const double v9 = 0.0 + t1.v9;
         const double v10 = v9 / v3;
         const double v11 = v10 + v4;
         const double v12 = sqrt(v11);
         r.v12 = v12;
-        __syncthreads();
+        SYNC();
         if (threadIdx.x == 0) r.p4[0] = v12;
-        for (int64_t j = threadIdx.x; j < n_inner; j += 256)
+        for (int64_t j = threadIdx.x; j < n_inner; j += ROW)
             element_2(&r, j);
-        __syncthreads();
-        __syncthreads();
+        SYNC();
+        SYNC();
     }
 }

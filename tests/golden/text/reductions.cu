@@ -98,6 +98,11 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef ROW /* threads of a row: 32 or all */
+#define ROW 256
+#endif
+#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
+
 /* What the stages of one row share. */
 struct row {
     const float *p0;
@@ -170,20 +175,15 @@ half_0c(int64_t n)
     return (n - n % 8) / 2;
 }
 
-/* Sums of elements [j, j + n) in NumPy's order, by 4 threads; the first has the result. */
-static __device__ struct sums_0c
-tree_0c(const struct row *r, int64_t j, int64_t n)
+/* Sums of elements [j, j + n), a leaf of the tree, by 4 threads; the first has the result. */
+static __device__ inline struct sums_0c
+leaf_0c(const struct row *r, int64_t j, int64_t n)
 {
     const int lane = threadIdx.x % 4;
     const unsigned mask = 0xfu << (threadIdx.x % 32 - lane);
     const int64_t whole = n < 4 ? 0 : n - n % 4;
     struct sums_0c t = zero_0c(), o;
 
-    if (n > 64) {
-        t = tree_0c(r, j, half_0c(n));
-        o = tree_0c(r, j + half_0c(n), n - half_0c(n));
-        return add_0c(t, o);
-    }
     for (int64_t i = lane; i < whole; i += 4)
         t = add_0c(t, element_0c(r, j + i));
     for (int k = 1; k < 4; k *= 2) {
@@ -197,13 +197,39 @@ tree_0c(const struct row *r, int64_t j, int64_t n)
     return t;
 }
 
-/* Walks from the root towards `node`, a path of 64 nodes at the bottom, and ends above `width`
+/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */
+static __device__ struct sums_0c
+tree_0c(const struct row *r, int64_t j, int64_t n)
+{
+    struct sums_0c left[48], t;
+    int64_t right[48];
+    uint64_t summed = 0;
+    int depth = 0;
+
+    if (n <= 64)
+        return leaf_0c(r, j, n);
+    for (;;) {
+        for (; n > 64; n = half_0c(n))
+            right[depth++] = n - half_0c(n);
+        t = leaf_0c(r, j, n);
+        j += n;
+        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)
+            t = add_0c(left[--depth], t);
+        if (depth == 0)
+            return t;
+        left[depth - 1] = t;
+        summed |= (uint64_t)1 << (depth - 1);
+        n = right[depth - 1];
+    }
+}
+
+/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above `width`
  * of them or at a leaf: how many elements there are, and the first. */
 static __device__ inline int64_t
 find_0c(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
-    for (int bit = 32; bit >= width && n > 64; bit /= 2) {
+    for (int bit = ROW / 8; bit >= width && n > 64; bit /= 2) {
         const int64_t half = half_0c(n);
 
         if (node & bit) {
@@ -217,9 +243,10 @@ find_0c(int64_t n, int node, int width, int64_t *j)
 }
 
 static __device__ inline struct sums_0c
-block_0c(const struct row *r, int64_t n)
+row_0c(const struct row *r, int64_t n)
 {
-    __shared__ struct sums_0c part[64];
+    __shared__ struct sums_0c parts[256 / ROW][ROW / 4];
+    struct sums_0c *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 4;
     const bool leader = threadIdx.x % 4 == 0;
     struct sums_0c t;
@@ -228,7 +255,7 @@ block_0c(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0c(n, node, 1, &j);
-    for (int width = 2; width <= 64; width *= 2)
+    for (int width = 2; width <= ROW / 4; width *= 2)
         if (node & (width - 1) && find_0c(n, node, width, &above) <= 64)
             mine = false;
     if (mine) {
@@ -236,14 +263,14 @@ block_0c(const struct row *r, int64_t n)
         if (leader)
             part[node] = t;
     }
-    __syncthreads();
-    for (int width = 1; width < 64; width *= 2) {
+    SYNC();
+    for (int width = 1; width < ROW / 4; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0c(n, node, 2 * width, &above) > 64)
             part[node] = add_0c(part[node], part[node + width]);
-        __syncthreads();
+        SYNC();
     }
     t = part[0];
-    __syncthreads();
+    SYNC();
     return t;
 }
 
@@ -263,13 +290,13 @@ element_0p(const struct row *r, int64_t j, struct accs_0p *a)
 static __device__ inline void
 gather_0p(struct accs_0p *a)
 {
-    __shared__ struct accs_0p all;
+    __shared__ struct accs_0p all[256 / ROW];
 
     if (threadIdx.x == 0)
-        all = *a;
-    __syncthreads();
-    *a = all;
-    __syncthreads();
+        all[threadIdx.y] = *a;
+    SYNC();
+    *a = all[threadIdx.y];
+    SYNC();
 }
 
 struct accs_0 {
@@ -431,20 +458,15 @@ half_0(int64_t n)
     return n / 2 - n / 2 % 8;
 }
 
-/* Sums of elements [j, j + n) in NumPy's order, by 8 threads; the first has the result. */
-static __device__ struct sums_0
-tree_0(const struct row *r, int64_t j, int64_t n, struct accs_0 *a)
+/* Sums of elements [j, j + n), a leaf of the tree, by 8 threads; the first has the result. */
+static __device__ inline struct sums_0
+leaf_0(const struct row *r, int64_t j, int64_t n, struct accs_0 *a)
 {
     const int lane = threadIdx.x % 8;
     const unsigned mask = 0xffu << (threadIdx.x % 32 - lane);
     const int64_t whole = n < 8 ? 0 : n - n % 8;
     struct sums_0 t = zero_0(), o;
 
-    if (n > 128) {
-        t = tree_0(r, j, half_0(n), a);
-        o = tree_0(r, j + half_0(n), n - half_0(n), a);
-        return add_0(t, o);
-    }
     for (int64_t i = lane; i < whole; i += 8)
         t = add_0(t, element_0(r, j + i, a));
     for (int k = 1; k < 8; k *= 2) {
@@ -458,13 +480,39 @@ tree_0(const struct row *r, int64_t j, int64_t n, struct accs_0 *a)
     return t;
 }
 
-/* Walks from the root towards `node`, a path of 32 nodes at the bottom, and ends above `width`
+/* Sums of elements [j, j + n) in NumPy's order, by the same threads. */
+static __device__ struct sums_0
+tree_0(const struct row *r, int64_t j, int64_t n, struct accs_0 *a)
+{
+    struct sums_0 left[48], t;
+    int64_t right[48];
+    uint64_t summed = 0;
+    int depth = 0;
+
+    if (n <= 128)
+        return leaf_0(r, j, n, a);
+    for (;;) {
+        for (; n > 128; n = half_0(n))
+            right[depth++] = n - half_0(n);
+        t = leaf_0(r, j, n, a);
+        j += n;
+        for (; depth > 0 && summed >> (depth - 1) & 1; summed ^= (uint64_t)1 << depth)
+            t = add_0(left[--depth], t);
+        if (depth == 0)
+            return t;
+        left[depth - 1] = t;
+        summed |= (uint64_t)1 << (depth - 1);
+        n = right[depth - 1];
+    }
+}
+
+/* Walks from the root towards `node`, a path of all nodes at the bottom, and ends above `width`
  * of them or at a leaf: how many elements there are, and the first. */
 static __device__ inline int64_t
 find_0(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
-    for (int bit = 16; bit >= width && n > 128; bit /= 2) {
+    for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_0(n);
 
         if (node & bit) {
@@ -478,9 +526,10 @@ find_0(int64_t n, int node, int width, int64_t *j)
 }
 
 static __device__ inline struct sums_0
-block_0(const struct row *r, int64_t n, struct accs_0 *a)
+row_0(const struct row *r, int64_t n, struct accs_0 *a)
 {
-    __shared__ struct sums_0 part[32];
+    __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
+    struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
@@ -489,7 +538,7 @@ block_0(const struct row *r, int64_t n, struct accs_0 *a)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
-    for (int width = 2; width <= 32; width *= 2)
+    for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
@@ -497,14 +546,14 @@ block_0(const struct row *r, int64_t n, struct accs_0 *a)
         if (leader)
             part[node] = t;
     }
-    __syncthreads();
-    for (int width = 1; width < 32; width *= 2) {
+    SYNC();
+    for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
             part[node] = add_0(part[node], part[node + width]);
-        __syncthreads();
+        SYNC();
     }
     t = part[0];
-    __syncthreads();
+    SYNC();
     return t;
 }
 
@@ -650,17 +699,18 @@ join_0(struct accs_0 *a, struct accs_0 b)
 static __device__ inline void
 gather_0(struct accs_0 *a)
 {
-    __shared__ struct accs_0 all[8];
+    __shared__ struct accs_0 all[256 / 32];
+    const int first = threadIdx.y * (ROW / 32);
 
     for (int k = 1; k < 32; k *= 2)
         join_0(a, shuffle_accs_0(*a, 0xffffffffu, k));
     if (threadIdx.x % 32 == 0)
-        all[threadIdx.x / 32] = *a;
-    __syncthreads();
-    *a = all[0];
-    for (int k = 1; k < 8; k++)
-        join_0(a, all[k]);
-    __syncthreads();
+        all[first + threadIdx.x / 32] = *a;
+    SYNC();
+    *a = all[first];
+    for (int k = 1; k < ROW / 32; k++)
+        join_0(a, all[first + k]);
+    SYNC();
 }
 
 extern "C" __global__ void __launch_bounds__(256)
@@ -677,8 +727,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    for (int64_t i = blockIdx.x; i < g.n_shared_indices * g.n_rows; i += gridDim.x) {
-        const int64_t row = i % g.n_rows, o = i / g.n_rows, walked = 0;
+    for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;
+         i += (int64_t)gridDim.x * (256 / ROW)) {
+        const int64_t row = OUTER ? i % g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;
 
         ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
@@ -706,8 +757,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.p10 = (uint8_t *)(ptr[10] + row * row_stride[10]);
         r.p11 = (uint8_t *)(ptr[11] + row * row_stride[11]);
         r.p12 = (float *)(ptr[12] + row * row_stride[12]);
-        const struct sums_0c t0c = block_0c(&r, n_inner);
-        __syncthreads();
+        const struct sums_0c t0c = row_0c(&r, n_inner);
+        SYNC();
         const double v4r = 0.0 + t0c.v4r;
         const double v4i = 0.0 + t0c.v4i;
         struct accs_0p a0p;
@@ -715,7 +766,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
         for (int64_t j = 0; threadIdx.x == 0 && j < n_inner; j++)
             element_0p(&r, j, &a0p);
         gather_0p(&a0p);
-        __syncthreads();
+        SYNC();
         const float v7 = a0p.v7;
         struct accs_0 a0;
         a0.v6 = as_f32_u32(0xff800000u);
@@ -726,9 +777,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
         a0.v10 = false;
         a0.v11 = true;
         a0.v12 = as_f32_u32(0x7f800000u);
-        const struct sums_0 t0 = block_0(&r, n_inner, &a0);
+        const struct sums_0 t0 = row_0(&r, n_inner, &a0);
         gather_0(&a0);
-        __syncthreads();
+        SYNC();
         const float v3 = 0.0f + t0.v3;
         const float x5 = 0.0f + t0.v5;
         const uint32_t v5_1 = as_u32_f32(x5);
@@ -769,7 +820,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
         const bool v10 = a0.v10;
         const bool v11 = a0.v11;
         const float v12 = a0.v12;
-        __syncthreads();
+        SYNC();
         if (threadIdx.x == 0) r.p3[0] = v3;
         if (threadIdx.x == 0) r.p4[0] = v4r;
         if (threadIdx.x == 0) r.p4[1] = v4i;
@@ -781,6 +832,6 @@ frit_nest(const __grid_constant__ struct nest_args g)
         if (threadIdx.x == 0) r.p10[0] = v10;
         if (threadIdx.x == 0) r.p11[0] = v11;
         if (threadIdx.x == 0) r.p12[0] = v12;
-        __syncthreads();
+        SYNC();
     }
 }
