@@ -8,6 +8,7 @@ import concurrent.futures
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,14 @@ def isa_levels():
     code = "import frit; print(*frit.isa_levels())"
     done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True)
     return done.stdout.split()
+
+
+def has_gpu_compiler():
+    from tests import gpu
+    try:
+        return gpu.compiler() is not None and shutil.which(os.environ.get("CC", "cc")) is not None
+    except ValueError:
+        return False
 
 
 def configurations():
@@ -51,6 +60,15 @@ def configurations():
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
            [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
+    # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles: what raises no flags warns of nothing, and NaNs that
+    # arithmetic makes have another sign. Regressions, dtypes and strided reductions are many kernels: soak has them.
+    if has_gpu_compiler():
+        from tests import fake_gpu
+        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20"},
+               [*without("bands", "eager", "guest", "launch", "moves", "operations", "prefetch", "warnings",
+                         *([] if soak else ["numerics", "regressions", "strided", "hard_cases"])),
+                "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
+                " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"])
     levels = isa_levels()
     for level in levels[:-1] if soak else levels[:1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", **short},

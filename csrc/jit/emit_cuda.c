@@ -261,7 +261,7 @@ write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
       "`width`\n"
       " * of them or at a leaf: how many elements there are, and the first. */\n"
       "static __device__ inline int64_t\nfind_%s(int64_t n, int node, int width, int64_t *j)\n{\n"
-      "    *j = 0;\n    for (int bit = ROW / %d; bit >= width && n > %d; bit /= 2) {\n"
+      "    *j = 0;\n    #pragma unroll 1\n    for (int bit = ROW / %d; bit >= width && n > %d; bit /= 2) {\n"
       "        const int64_t half = half_%s(n);\n\n        if (node & bit) {\n            *j += "
       "half;\n"
       "            n -= half;\n        } else {\n            n = half;\n        }\n    }\n"
@@ -276,7 +276,7 @@ write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
       tag, THREADS, lanes, tag, lanes, lanes, tag);
     W("    /* A leaf above the bottom belongs to the first node below it. */\n"
       "    m = find_%s(n, node, 1, &j);\n"
-      "    for (int width = 2; width <= ROW / %d; width *= 2)\n"
+      "    #pragma unroll 1\n    for (int width = 2; width <= ROW / %d; width *= 2)\n"
       "        if (node & (width - 1) && find_%s(n, node, width, &above) <= %d)\n"
       "            mine = false;\n",
       tag, lanes, tag, 16 * lanes);
@@ -284,7 +284,7 @@ write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
       "part[node] = t;\n"
       "    }\n    SYNC();\n",
       tag, accs);
-    W("    for (int width = 1; width < ROW / %d; width *= 2) {\n"
+    W("    #pragma unroll 1\n    for (int width = 1; width < ROW / %d; width *= 2) {\n"
       "        if (leader && node %% (2 * width) == 0 && find_%s(n, node, 2 * width, &above) > "
       "%d)\n"
       "            part[node] = add_%s(part[node], part[node + width]);\n        SYNC();\n"

@@ -188,6 +188,7 @@ static __device__ inline int64_t
 find_0(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
+    #pragma unroll 1
     for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_0(n);
 
@@ -214,6 +215,7 @@ row_0(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
+    #pragma unroll 1
     for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
@@ -223,6 +225,7 @@ row_0(const struct row *r, int64_t n)
             part[node] = t;
     }
     SYNC();
+    #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
             part[node] = add_0(part[node], part[node + width]);
@@ -337,6 +340,7 @@ static __device__ inline int64_t
 find_1(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
+    #pragma unroll 1
     for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_1(n);
 
@@ -363,6 +367,7 @@ row_1(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_1(n, node, 1, &j);
+    #pragma unroll 1
     for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_1(n, node, width, &above) <= 128)
             mine = false;
@@ -372,6 +377,7 @@ row_1(const struct row *r, int64_t n)
             part[node] = t;
     }
     SYNC();
+    #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_1(n, node, 2 * width, &above) > 128)
             part[node] = add_1(part[node], part[node + width]);

@@ -229,6 +229,7 @@ static __device__ inline int64_t
 find_0c(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
+    #pragma unroll 1
     for (int bit = ROW / 8; bit >= width && n > 64; bit /= 2) {
         const int64_t half = half_0c(n);
 
@@ -255,6 +256,7 @@ row_0c(const struct row *r, int64_t n)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0c(n, node, 1, &j);
+    #pragma unroll 1
     for (int width = 2; width <= ROW / 4; width *= 2)
         if (node & (width - 1) && find_0c(n, node, width, &above) <= 64)
             mine = false;
@@ -264,6 +266,7 @@ row_0c(const struct row *r, int64_t n)
             part[node] = t;
     }
     SYNC();
+    #pragma unroll 1
     for (int width = 1; width < ROW / 4; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0c(n, node, 2 * width, &above) > 64)
             part[node] = add_0c(part[node], part[node + width]);
@@ -512,6 +515,7 @@ static __device__ inline int64_t
 find_0(int64_t n, int node, int width, int64_t *j)
 {
     *j = 0;
+    #pragma unroll 1
     for (int bit = ROW / 16; bit >= width && n > 128; bit /= 2) {
         const int64_t half = half_0(n);
 
@@ -538,6 +542,7 @@ row_0(const struct row *r, int64_t n, struct accs_0 *a)
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
+    #pragma unroll 1
     for (int width = 2; width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
@@ -547,6 +552,7 @@ row_0(const struct row *r, int64_t n, struct accs_0 *a)
             part[node] = t;
     }
     SYNC();
+    #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
         if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
             part[node] = add_0(part[node], part[node + width]);
