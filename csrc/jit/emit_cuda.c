@@ -13,7 +13,8 @@
  *     leaves of that node                         ->  one after the other
  *     the 32 nodes                                ->  joined in shared memory, two by two
  *
- * (complex: 4 threads, 64 nodes).  Row buffers are `scratch`, fr_nest_scratch() bytes for each row that is under way. */
+ * (complex: 4 threads, 64 nodes).  What is kept of a row (its row
+ * buffers) lies in shared memory, if that is large enough, or in `scratch`: fr_cuda_row_bytes() of each row under way. */
 #include "jit/emit_cuda.h"
 
 #include <stdio.h>
@@ -377,19 +378,54 @@ write_walk_of_rows(struct fr_writer *w)
       "        r.walked = walked_bits(g, walked) | (uint64_t)(row != 0) << %d;\n", FR_CUDA_ROWS_BIT);
 }
 
+/* Bytes of each element of a row that are kept. */
+static size_t
+kept_size(const struct fr_nest *nest, uint32_t before)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < before; i++)
+        if (fr_nest_crosses(nest, (int)i))
+            n += (size_t)fr_dtype_size(nest->insts[i].dtype);
+    return n;
+}
+
+/* With a gap of 8 elements behind each leaf: those that are summed at the same time lie in other banks. */
+size_t
+fr_cuda_row_bytes(const struct fr_nest *nest, int64_t n_inner)
+{
+    const size_t n = (size_t)(n_inner + (n_inner >> 7 << 3) + 23) / 16 * 16;
+
+    return nest->flags & FR_NEST_ROWBUF ? n * kept_size(nest, nest->n_insts) : 0;
+}
+
+static void
+write_row_buffers(struct fr_writer *w)
+{
+    const size_t all = kept_size(w->nest, w->nest->n_insts);
+
+    if (!(w->nest->flags & FR_NEST_ROWBUF) || all == 0)
+        return;
+    W("    const int64_t n_kept = (n_inner + (n_inner >> 7 << 3) + 23) / 16 * 16;\n#if SHARED\n"
+      "    extern __shared__ __align__(16) char buffers[];\n"
+      "    char *const kept = buffers + threadIdx.y * (unsigned)(n_kept * %zu);\n#else\n"
+      "    char *const kept = g.scratch + ((int64_t)blockIdx.x * (%d / ROW) + threadIdx.y) * (n_kept * %zu);\n#endif\n",
+      all, THREADS, all);
+    for (uint32_t i = 0; i < w->nest->n_insts; i++)
+        if (fr_nest_crosses(w->nest, (int)i))
+            W("    r.b%u = (%s *)(kept + n_kept * %zu);\n", i, fr_part_memory_type(w->nest->insts[i].dtype), kept_size(w->nest, i));
+}
+
 static void
 write_rows(struct fr_writer *w)
 {
-    const size_t   scratch = fr_nest_scratch(w->nest);
     struct fr_pass pass;
 
     w->indent = "    ";
     w->row = "r.";
     W("    struct row r;\n\n");
     fr_write_scalars(w, NULL, true);
-    if (scratch)
-        W("    char *const scratch = g.scratch + ((size_t)blockIdx.x * (%d / ROW) + threadIdx.y) * %zu;\n", THREADS, scratch);
-    fr_write_rowbufs(w, "scratch");
+    write_row_buffers(w);
     if (fr_nest_accumulates(w->nest))
         write_walk_of_rows(w);
     else
@@ -422,7 +458,8 @@ fr_write_cuda(struct fr_writer *w)
             write_maps(w);
     } else {
         W("\n#ifndef ROW /* threads of a row: 32 or all */\n#define ROW %d\n#endif\n"
-          "#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())\n", THREADS);
+          "#ifndef SHARED /* whether rows are kept in shared memory */\n#define SHARED 0\n#endif\n"
+          "#define KEPT(j) ((j) + ((j) >> 7 << 3))\n#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())\n", THREADS);
         fr_write_row_struct(w);
         write_functions(w);
         write_entry(w);

@@ -20,7 +20,7 @@ struct fr_cuda_rest {
     int64_t  n_shared, n_outer;                     /* axes: the first n_shared are spread over the grid */
     int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others */
     uint64_t begun;                                 /* bits of axes that whoever launches walks, at an index that is not 0 */
-    uint64_t scratch;                               /* fr_nest_scratch() bytes for each block */
+    uint64_t scratch;                               /* fr_cuda_row_bytes() for each row that is under way */
 };
 
 /* Where all of it begins, in bytes. */
@@ -30,5 +30,7 @@ struct fr_cuda_layout {
 };
 
 void fr_cuda_layout(const struct fr_nest *, struct fr_cuda_layout *);
+/* Of what is kept of a row of so many elements. */
+size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
 
 #endif

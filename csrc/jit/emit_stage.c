@@ -246,7 +246,7 @@ void
 fr_write_element(struct fr_writer *w, const struct fr_pass *pass)
 {
     const struct fr_nest *nest = w->nest;
-    const char           *tag = pass->tag;
+    const char           *tag = pass->tag, *at = w->dialect == FR_DIALECT_CUDA ? "KEPT(j)" : "j";
 
     if (pass->has_accs)
         write_parts_struct(w, pass, false);
@@ -275,9 +275,9 @@ fr_write_element(struct fr_writer *w, const struct fr_pass *pass)
             continue;
         for (int p = 0; p < 2; p++)
             if (fr_parts(in->dtype) == 2)
-                snprintf(b.s[p], sizeof b.s[p], "r->b%u[2 * j + %d]", i, p);
+                snprintf(b.s[p], sizeof b.s[p], "r->b%u[2 * %s + %d]", i, at, p);
             else
-                snprintf(b.s[p], sizeof b.s[p], "r->b%u[j]", i);
+                snprintf(b.s[p], sizeof b.s[p], "r->b%u[%s]", i, at);
         if (pass->reads[i])
             fr_write_load(w, in->dtype, &v, &b);
         if (!pass->runs[i])

@@ -17,7 +17,7 @@ struct bit {
     const char *word;
     unsigned    bit;
 };
-static const struct bit nest_bits[] = {{"rowbuf", FR_NEST_ROWBUF}, {"reduces", FR_NEST_REDUCES}};
+static const struct bit nest_bits[] = {{"rowbuf", FR_NEST_ROWBUF}, {"reduces", FR_NEST_REDUCES}, {"keeps_loads", FR_NEST_KEEPS_LOADS}};
 static const struct bit flag_bits[] = {{"written", FR_OPERAND_WRITTEN}, {"stream", FR_OPERAND_STREAM}};
 static const struct bit schedule_bits[] = {{"nontemporal", FR_SCHEDULE_NONTEMPORAL},
                                            {"nontemporal-code", FR_SCHEDULE_NONTEMPORAL_CODE},
@@ -62,7 +62,7 @@ is_free_again(const struct fr_nest *nest, const struct fr_inst *in, int t, struc
 {
     if (in->kind == FR_INST_IOTA)
         return true;
-    return in->kind == FR_INST_LOAD && nest->operands[in->operand].access == FR_ACCESS_UNIT &&
+    return in->kind == FR_INST_LOAD && !(nest->flags & FR_NEST_KEEPS_LOADS) && nest->operands[in->operand].access == FR_ACCESS_UNIT &&
            first.full >= t && first.row > t;
 }
 
@@ -215,7 +215,7 @@ check_sizes(const struct fr_nest *n, struct fr_err *err)
         return fr_fail(err, FR_EBUG, "nest: %u operands, %u scalars", n->n_operands, n->n_scalars);
     if (n->n_stages < 1 || n->n_stages == UINT8_MAX)
         return fr_fail(err, FR_EBUG, "nest: %u stages", n->n_stages);
-    if ((n->flags & ~(FR_NEST_ROWBUF | FR_NEST_REDUCES)) || n->pad)
+    if ((n->flags & ~(FR_NEST_ROWBUF | FR_NEST_REDUCES | FR_NEST_KEEPS_LOADS)) || n->pad)
         return fr_fail(err, FR_EBUG, "nest: flags %#x, pad %u", n->flags, n->pad);
     return FR_OK;
 }

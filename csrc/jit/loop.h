@@ -122,7 +122,8 @@ enum { FR_SCHEDULE_NONTEMPORAL = 1,    /* a FULL unit store of so much that the 
        FR_SCHEDULE_NONTEMPORAL_ANY = FR_SCHEDULE_NONTEMPORAL | FR_SCHEDULE_NONTEMPORAL_CODE };
 
 enum { FR_NEST_ROWBUF = 1,    /* a schedule, too: what crosses is kept */
-       FR_NEST_REDUCES = 2 }; /* has a REDUCE */
+       FR_NEST_REDUCES = 2,   /* has a REDUCE */
+       FR_NEST_KEEPS_LOADS = 4 }; /* a schedule, beside the first: loads are kept as well, so that a row is read once */
 
 struct fr_nest {
     uint32_t           n_insts;
@@ -195,7 +196,7 @@ fr_dtype  fr_nest_compute(const struct fr_nest *, int inst);
  * The roots of stage s are its FULL STOREs and ACCUMs and the REDUCEs over it (whose own stage
  * is s + 1).  A FULL value is evaluated in the first stage whose roots need it, so what only the
  * last stage uses costs the others nothing.  A later stage that needs it again finds it in its row
- * buffer, except unit-stride loads whose memory nothing can have overwritten yet, and iota: those
+ * buffer, except unit-stride loads whose memory nothing can have overwritten yet (unless FR_NEST_KEEPS_LOADS), and iota: those
  * cost no more than a buffer and are evaluated in each stage.  Without row buffers each stage
  * evaluates all that it needs.  These functions expect a verified nest and cannot fail. */
 

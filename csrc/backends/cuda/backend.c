@@ -72,7 +72,7 @@ const struct fr_backend fr_cuda_backend = {
     .alloc = fr_cuda_alloc, .free = fr_cuda_free, .memory_stats = fr_cuda_memory_stats,
     .memory_reset_peak = fr_cuda_memory_reset_peak, .memory_trim = fr_cuda_memory_trim,
     .wait = wait, .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy,
-    .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .kernel_ran = kernel_ran,
+    .schedule = fr_cuda_schedule, .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .kernel_ran = kernel_ran,
     .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
     .launch = fr_cuda_launch, .scan = fr_cuda_scan, .call = fr_cuda_call, .n_workers = n_workers,
 };

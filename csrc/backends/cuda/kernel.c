@@ -31,7 +31,6 @@ fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr
         return st;
     }
     fr_cuda_layout(nest, &c->layout);
-    c->scratch_bytes = fr_nest_scratch(nest);
     c->has_stages = nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
     c->accumulates = fr_nest_accumulates(nest);
     for (int k = 0; k < nest->n_operands; k++)
@@ -78,7 +77,8 @@ static fr_status
 make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
     const char *const defines[FR_NVRTC_DEFINES] = {form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0",
-                                                   form & FR_CUDA_WARP_ROWS ? "-DROW=32" : NULL};
+                                                   form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256",
+                                                   form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : NULL};
     struct fr_text    text = {0};
     struct fr_image   image = {0};
     fr_status         st;

@@ -7,7 +7,9 @@
 #include "jit/emit_cuda.h"
 
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
-enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */, FR_CUDA_FORMS = 4 };
+enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
+       FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, FR_CUDA_FORMS = 8 };
+enum { FR_CUDA_SHARED_BYTES = 40 << 10 };   /* of a block, beside what sums and accumulators have there */
 
 struct fr_cuda_kernel {
     struct fr_kernel      k;          /* first */
@@ -16,7 +18,6 @@ struct fr_cuda_kernel {
         fr_cuda_module    module;     /* NULL until it is loaded */
         fr_cuda_function  function;
     } code[FR_CUDA_FORMS];
-    size_t                scratch_bytes;    /* of a block */
     bool                  has_stages, accumulates, streams;
 };
 
@@ -27,6 +28,11 @@ fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_d
 /* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
 fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_fold_kernels_free(void);
+
+/* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
+fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);
+/* Whether rows of such a nest are better a warp's than a block's. */
+bool      fr_cuda_has_warp_rows(int64_t n_rows, int64_t n_inner, int n_multiprocessors);
 
 /* launch.c and on_host.c, as struct fr_backend has them. */
 fr_status fr_cuda_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);

@@ -13,7 +13,6 @@
 #include "base/alloc.h"
 #include "base/ways.h"
 
-enum { SHORT_ROW = 256, LONG_ROW = 1024, ROWS_EACH = 32 };  /* elements; rows for each multiprocessor */
 enum { WIDE = FR_CUDA_THREADS, GRID_X = 1 << 30, GRID_YZ = 65535, BLOCKS_EACH = 8 /* of a multiprocessor */ };
 static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
 
@@ -222,16 +221,24 @@ overwrites_row(const struct job *j)
     return false;
 }
 
-/* Rows of a nest with stages: a warp each, if they are short and many. */
-static bool
-has_warp_rows(const struct job *j)
+/* Which form of the kernel this launch takes. */
+static int
+choose_form(const struct job *j)
 {
-    int64_t n_rows = j->n_rows;
+    const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
+    int          form = j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0;
+    int64_t      n_rows = j->n_rows;
 
+    if (!j->kernel->has_stages)
+        return form;
     for (int a = j->here; a < j->n_axes; a++)
         n_rows *= j->dim[a];
-    return j->kernel->has_stages && !j->kernel->accumulates &&
-           (j->n_inner <= SHORT_ROW || (j->n_inner <= LONG_ROW && n_rows >= (int64_t)ROWS_EACH * j->device->n_multiprocessors));
+    if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
+        row_bytes * (WIDE / 32) <= FR_CUDA_SHARED_BYTES)
+        form |= FR_CUDA_WARP_ROWS;
+    if (row_bytes && row_bytes <= FR_CUDA_SHARED_BYTES)
+        form |= FR_CUDA_SHARED_ROWS;
+    return form;
 }
 
 static struct grid
@@ -261,7 +268,7 @@ choose_grid(const struct job *j, int form)
 
 /* The argument lies on the device where it is more than a launch takes. */
 static fr_status
-launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, struct fr_err *err)
+launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, unsigned shared, struct fr_err *err)
 {
     const struct fr_cuda_driver *d = j->device->driver;
     const size_t n = j->kernel->layout.n_bytes;
@@ -271,7 +278,7 @@ launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, struc
     if (!there)
         return fr_backend_refused(err, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
     TRY(fr_cuda_copy_in(there, j->args, n, err));
-    TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, 0, j->device->stream, argument, NULL),
+    TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, j->device->stream, argument, NULL),
                       "a kernel's launch", err));
 out:
     fr_cuda_free(there, n);
@@ -284,25 +291,28 @@ launch_once(struct job *j, struct fr_err *err)
     const struct fr_cuda_driver *d = j->device->driver;
     struct fr_cuda_kernel *c = j->kernel;
     void            *argument[] = {j->args}, *scratch = NULL;
-    size_t           n_scratch = 0;
+    size_t           row_bytes = fr_cuda_row_bytes(c->k.nest, j->n_inner), n_scratch = 0;
+    unsigned         shared = 0;
     fr_cuda_function f;
     struct grid      g;
-    const int        form = (j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0) | (has_warp_rows(j) ? FR_CUDA_WARP_ROWS : 0);
+    const int        form = choose_form(j);
     fr_status        st = fr_cuda_kernel_get(c, form, j->device, &f, err);
 
     if (st != FR_OK)
         return st;
     fill_args(j, 0);
     g = choose_grid(j, form);
-    if (c->scratch_bytes) {
-        n_scratch = c->scratch_bytes * g.x * g.block_y;
+    if (form & FR_CUDA_SHARED_ROWS) {
+        shared = (unsigned)row_bytes * g.block_y;
+    } else if (row_bytes) {
+        n_scratch = row_bytes * g.x * g.block_y;
         if (!(scratch = fr_cuda_alloc(n_scratch, err)))
             return fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
         fill_args(j, (uint64_t)(uintptr_t)scratch);
     }
     st = c->layout.by_address
-             ? launch_by_address(j, f, &g, err)
-             : fr_cuda_check(d->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, 0, j->device->stream, argument, NULL),
+             ? launch_by_address(j, f, &g, shared, err)
+             : fr_cuda_check(d->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, shared, j->device->stream, argument, NULL),
                              "a kernel's launch", err);
     fr_cuda_free(scratch, n_scratch);
     return st;

@@ -72,6 +72,10 @@ walked_bits(const struct nest_args &g, int64_t walked)
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
 #endif
+#ifndef SHARED /* whether rows are kept in shared memory */
+#define SHARED 0
+#endif
+#define KEPT(j) ((j) + ((j) >> 7 << 3))
 #define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
 
 /* What the stages of one row share. */
@@ -98,9 +102,9 @@ element_0(const struct row *r, int64_t j)
 {
     struct sums_0 t;
     const double v0 = r->p0[j];
-    r->b0[j] = v0;
+    r->b0[KEPT(j)] = v0;
     const double v1 = AT(const double, r->p1, j * r->i1)[0];
-    r->b1[j] = v1;
+    r->b1[KEPT(j)] = v1;
     const double v2 = v0 * v1;
     t.v4 = v2;
     const bool first_3 = (r->walked & r->reduced[3]) == 0;
@@ -250,8 +254,8 @@ row_0(const struct row *r, int64_t n)
 static __device__ inline void
 element_1(const struct row *r, int64_t j)
 {
-    const double v0 = r->b0[j];
-    const double v1 = r->b1[j];
+    const double v0 = r->b0[KEPT(j)];
+    const double v1 = r->b1[KEPT(j)];
     const double v5 = v1 - r->v4;
     const double v6 = v5 * v0;
     r->p2[j] = v6;
@@ -271,9 +275,15 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    char *const scratch = g.scratch + ((size_t)blockIdx.x * (256 / ROW) + threadIdx.y) * 132096;
-    r.b0 = AT(double, scratch, 0);
-    r.b1 = AT(double, scratch, 66048);
+    const int64_t n_kept = (n_inner + (n_inner >> 7 << 3) + 23) / 16 * 16;
+#if SHARED
+    extern __shared__ __align__(16) char buffers[];
+    char *const kept = buffers + threadIdx.y * (unsigned)(n_kept * 16);
+#else
+    char *const kept = g.scratch + ((int64_t)blockIdx.x * (256 / ROW) + threadIdx.y) * (n_kept * 16);
+#endif
+    r.b0 = (double *)(kept + n_kept * 0);
+    r.b1 = (double *)(kept + n_kept * 8);
     r.reduced = g.reduced;
     for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)
     for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {

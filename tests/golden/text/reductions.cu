@@ -101,6 +101,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
 #endif
+#ifndef SHARED /* whether rows are kept in shared memory */
+#define SHARED 0
+#endif
+#define KEPT(j) ((j) + ((j) >> 7 << 3))
 #define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
 
 /* What the stages of one row share. */

@@ -65,6 +65,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
 #endif
+#ifndef SHARED /* whether rows are kept in shared memory */
+#define SHARED 0
+#endif
+#define KEPT(j) ((j) + ((j) >> 7 << 3))
 #define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
 
 /* What the stages of one row share. */
@@ -140,7 +144,7 @@ element_1(const struct row *r, int64_t j)
     const float v0 = r->p0[j];
     const float v2 = v0 - r->v1;
     const float v3 = v2 * v2;
-    r->b3[j] = v3;
+    r->b3[KEPT(j)] = v3;
     t.v4 = v3;
     return t;
 }
@@ -285,7 +289,7 @@ row_1(const struct row *r, int64_t n)
 static __device__ inline void
 element_2(const struct row *r, int64_t j)
 {
-    const float v3 = r->b3[j];
+    const float v3 = r->b3[KEPT(j)];
     const float v5 = v3 / r->v4;
     r->p1[j] = v5;
 }
@@ -304,8 +308,14 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     struct row r;
 
-    char *const scratch = g.scratch + ((size_t)blockIdx.x * (256 / ROW) + threadIdx.y) * 33024;
-    r.b3 = AT(float, scratch, 0);
+    const int64_t n_kept = (n_inner + (n_inner >> 7 << 3) + 23) / 16 * 16;
+#if SHARED
+    extern __shared__ __align__(16) char buffers[];
+    char *const kept = buffers + threadIdx.y * (unsigned)(n_kept * 4);
+#else
+    char *const kept = g.scratch + ((int64_t)blockIdx.x * (256 / ROW) + threadIdx.y) * (n_kept * 4);
+#endif
+    r.b3 = (float *)(kept + n_kept * 0);
     for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;
          i += (int64_t)gridDim.x * (256 / ROW)) {
         const int64_t row = OUTER ? i % g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;
