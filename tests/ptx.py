@@ -163,7 +163,7 @@ class Nests:
             if not isinstance(a, tuple):
                 ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
         scratch = memory.add(np.full(max(self.nest.scratch() * self.grid, 1), 0xcd, np.uint8))
-        argument = gpu.arguments(str(self.nest), ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch)
+        argument = gpu.arguments(ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch)
         if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
             argument = np.uint64(memory.add(argument, False))
         return self.module.run("frit_nest", [argument], self.grid, gpu.THREADS, memory, **self.options)

@@ -766,7 +766,7 @@ extern "C" void run(const struct nest_args *a, unsigned grid)
     def run(self, operands, n_rows, n_inner, scalars=()):
         values, scratch = scalar_slots(scalars), ctypes.create_string_buffer(
             self.nest.scratch() * self.grid + 64)
-        args = gpu.arguments(str(self.nest), *pointers(operands), n_rows, n_inner, values, (ctypes.addressof(scratch) + 63) & ~63)
+        args = gpu.arguments(*pointers(operands), n_rows, n_inner, values, (ctypes.addressof(scratch) + 63) & ~63)
         self.dll.run(ctypes.c_void_p(args.ctypes.data), self.grid)
 
 
@@ -795,7 +795,7 @@ class Gpu:
                 ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
         scratch = self.device.alloc(self.nest.scratch() * self.grid)
         self.device.launch(self.kernel, self.grid,
-                           gpu.arguments(str(self.nest), ptr, row, inner, n_rows, n_inner, scalar_slots(scalars), scratch))
+                           gpu.arguments(ptr, row, inner, n_rows, n_inner, scalar_slots(scalars), scratch))
         for k, a in owners.items():
             self.device.to_host(a.ctypes.data, there[k], a.nbytes)
         for p in (*there.values(), scratch):

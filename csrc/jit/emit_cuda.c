@@ -32,8 +32,8 @@ fr_cuda_layout(const struct fr_nest *nest, struct fr_cuda_layout *l)
     l->row_stride = n * word;
     l->inner_stride = l->row_stride + n * word;
     l->outer_stride = l->inner_stride + n * word;
-    l->reduced = l->outer_stride + n * FR_CUDA_OUTER * word;
-    l->rest = l->reduced + n * word;
+    l->begun = l->outer_stride + n * FR_CUDA_OUTER * word;
+    l->rest = l->begun + n * word;
     l->scalars = (l->rest + sizeof(struct fr_cuda_rest) + 15) / 16 * 16;
     l->n_bytes = l->scalars + 16 * (size_t)(nest->n_scalars ? nest->n_scalars : 1);
     l->by_address = l->n_bytes > FR_CUDA_ARGUMENT_BYTES;
@@ -47,10 +47,10 @@ write_head(struct fr_writer *w)
 
     fr_cuda_layout(w->nest, &l);
     W("\n/* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,\n"
-      " * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */\n"
+      " * the others are walked, and no accumulator moves along them. begun: those that have values in them. */\n"
       "struct nest_args {\n    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d], outer_stride[%d][%d];\n"
-      "    uint64_t reduced[%d];\n    int64_t n_rows, n_inner, outer[%d], n_shared, n_outer, n_shared_indices, n_walked_indices;\n"
-      "    uint64_t begun;\n    char *scratch;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
+      "    int64_t begun[%d];\n    int64_t n_rows, n_inner, outer[%d], n_shared, n_outer, n_shared_indices, n_walked_indices;\n"
+      "    char *scratch;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
       "static_assert(sizeof(struct nest_args) == %zu, \"as jit/emit_cuda.h has it\");\n",
       n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
     /* (Functions that are called: what has outer axes calls each once, and NVRTC is done sooner.) */
@@ -60,11 +60,6 @@ write_head(struct fr_writer *w)
       "    char *p = g.ptr[k];\n\n    for (int a = (int)g.n_outer - 1; a >= 0; a--) {\n"
       "        int64_t &i = a < g.n_shared ? shared : walked;\n\n        p += i %% g.outer[a] * g.outer_stride[k][a];\n"
       "        i /= g.outer[a];\n    }\n    return p;\n}\n");
-    if (fr_nest_accumulates(w->nest))
-        W("\n/* The bits of those of the others that are not at their beginning. */\n"
-          "static __device__ __noinline__ uint64_t\nwalked_bits(const struct nest_args &g, int64_t walked)\n{\n"
-          "    uint64_t bits = g.begun;\n\n    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {\n"
-          "        bits |= (uint64_t)(walked %% g.outer[a] != 0) << a;\n        walked /= g.outer[a];\n    }\n    return bits;\n}\n");
 }
 
 static void
@@ -119,24 +114,6 @@ write_maps(struct fr_writer *w)
     W("        }\n    }\n}\n");
 }
 
-/* Accumulators of no rows. */
-static void
-write_identities(struct fr_writer *w)
-{
-    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
-        const struct fr_inst *in = &w->nest->insts[i];
-
-        if (in->kind != FR_INST_ACCUM)
-            continue;
-        for (int p = 0; p < fr_parts(in->dtype); p++) {
-            W("%sAT(%s, ptr[%d], j * inner_stride[%d])[%d] = ", w->indent, fr_part_memory_type(in->dtype), in->operand,
-              in->operand, p);
-            fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
-            W(";\n");
-        }
-    }
-}
-
 static void
 write_columns(struct fr_writer *w)
 {
@@ -144,18 +121,14 @@ write_columns(struct fr_writer *w)
     fr_write_scalars(w, NULL, false);
     W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
       "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n"
-      "    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
-      "        if (g.n_walked_indices == 0 || g.n_rows == 0) {\n");
-    w->indent = "            ";
+      "    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n");
+    w->indent = "        ";
     write_seek(w, "o", "0");
-    W("            if (j < n_inner) {\n");
+    fr_write_column(w, false);
+    W("        for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {\n            if (OUTER && i) {\n");
     w->indent = "                ";
-    write_identities(w);
-    W("            }\n        }\n        for (int64_t i = 0; i < g.n_walked_indices; i++) {\n"
-      "            uint64_t walked = OUTER ? walked_bits(g, i) : g.begun;\n\n");
-    w->indent = "            ";
     write_seek(w, "o", "i");
-    W("            for (int64_t row = 0; row < g.n_rows; row++) {\n");
+    W("            }\n            for (int64_t row = 0; row < g.n_rows; row++) {\n");
     w->indent = "                ";
     w->guard = "if (j == 0) ";
     fr_write_operands(w, true, "row");
@@ -163,10 +136,13 @@ write_columns(struct fr_writer *w)
     W("                if (j < n_inner) {\n");
     w->indent = "                    ";
     fr_write_body(w);
-    W("                }\n                walked |= (uint64_t)1 << 32;\n");
+    W("                }\n");
     w->indent = "                ";
     fr_write_row(w, 1);
-    W("            }\n        }\n    }\n}\n");
+    W("            }\n        }\n        if (j < n_inner) {\n");
+    w->indent = "            ";
+    fr_write_column(w, true);
+    W("        }\n    }\n}\n");
 }
 
 /* t.v4 = the v4 of the thread whose number differs in bit k. */
@@ -360,22 +336,13 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
     fr_write_results(w, pass);
 }
 
-/* Rows in order, by one block for each index of the axes that accumulators keep. */
+/* Rows in order, by one block for each index of the axes that accumulators keep. (Lowering makes no such nest.) */
 static void
 write_walk_of_rows(struct fr_writer *w)
 {
-    W("    r.reduced = g.reduced;\n"
-      "    for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)\n"
-      "    for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {\n"
-      "        const int64_t row = g.n_rows > 0 ? i %% g.n_rows : 0, walked = g.n_rows > 0 ? i / g.n_rows : 0;\n\n"
-      "        if (g.n_walked_indices * g.n_rows == 0) {\n");
-    w->indent = "            ";
-    write_seek(w, "o", "0");
-    W("            for (int64_t j = threadIdx.x; j < n_inner; j += %d) {\n", THREADS);
-    w->indent = "                ";
-    write_identities(w);
-    W("            }\n            continue;\n        }\n"
-      "        r.walked = walked_bits(g, walked) | (uint64_t)(row != 0) << %d;\n", FR_CUDA_ROWS_BIT);
+    W("    r.begun = g.begun;\n    for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)\n"
+      "    for (int64_t i = 0; i < g.n_walked_indices * g.n_rows; i++) {\n"
+      "        const int64_t row = i %% g.n_rows, walked = i / g.n_rows;\n\n        r.first = i == 0;\n");
 }
 
 /* Bytes of each element of a row that are kept. */

@@ -1,8 +1,8 @@
 /* jit/emit_cuda.h -- the argument that the CUDA text of a nest takes: who launches it fills it, field by field.
  *
  * Words of 8 bytes: of each of n operands (at least one) its address at index 0 of every axis (an IOTA's start), its stride
- * along the rows and the row, then those along FR_CUDA_OUTER outer axes, then the bits of the axes that it accumulates
- * along; then struct fr_cuda_rest, and the scalars in slots of 16 bytes. */
+ * along the rows and the row, then those along FR_CUDA_OUTER outer axes, then whether it is an accumulator with values
+ * in it; then struct fr_cuda_rest, and the scalars in slots of 16 bytes. */
 #ifndef FR_JIT_EMIT_CUDA_H
 #define FR_JIT_EMIT_CUDA_H
 
@@ -12,20 +12,19 @@
 
 #include "jit/loop.h"
 
-enum { FR_CUDA_THREADS = 256, FR_CUDA_OUTER = 4, FR_CUDA_ARGUMENT_BYTES = 4096, FR_CUDA_ROWS_BIT = 32 };
+enum { FR_CUDA_THREADS = 256, FR_CUDA_OUTER = 4, FR_CUDA_ARGUMENT_BYTES = 4096 };
 
 struct fr_cuda_rest {
     int64_t  n_rows, n_inner;
     int64_t  outer[FR_CUDA_OUTER];
     int64_t  n_shared, n_outer;                     /* axes: the first n_shared are spread over the grid */
-    int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others */
-    uint64_t begun;                                 /* bits of axes that whoever launches walks, at an index that is not 0 */
+    int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others, which all accumulators reduce */
     uint64_t scratch;                               /* fr_cuda_row_bytes() for each row that is under way */
 };
 
 /* Where all of it begins, in bytes. */
 struct fr_cuda_layout {
-    size_t ptr, row_stride, inner_stride, outer_stride, reduced, rest, scalars, n_bytes;
+    size_t ptr, row_stride, inner_stride, outer_stride, begun, rest, scalars, n_bytes;
     bool   by_address;      /* it is more than a launch takes: the kernel's argument is its address */
 };
 

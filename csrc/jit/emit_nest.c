@@ -209,36 +209,52 @@ fr_write_store(struct fr_writer *w, fr_dtype d, const struct fr_names *mem,
         W("%s%s%s = %s;\n", w->indent, guard, mem->s[p], value->s[p]);
 }
 
-/* operand = combine(operand, value). In C the launcher has filled the operand; in CUDA C the first value of all finds the
- * identity in its place, and is itself the first where the operation has none. */
+/* operand = combine(operand, value). In C the launcher has filled the operand. In CUDA C a thread has the accumulators of its
+ * column as c5; where rows have stages the first value of all finds the identity in the operand's place. */
 static void
 write_accum(struct fr_writer *w, int i)
 {
     const struct fr_inst *in = &w->nest->insts[i];
-    const bool            cuda = w->dialect == FR_DIALECT_CUDA, picks = fr_op_picks(in->op);
+    const bool            cuda = w->dialect == FR_DIALECT_CUDA, in_memory = !cuda || *w->row;
     struct fr_names       mem = element_names(w, in->operand, in->level), args[2], sum;
 
-    args[0] = fr_names_make("", "m", i, in->dtype);
+    args[0] = fr_names_make("", in_memory ? "m" : "c", i, in->dtype);
     args[1] = fr_write_converted(w, w->nest->insts[in->a[0]].dtype, in->dtype, fr_value_names(w, in->a[0]), i);
     sum = fr_names_make("", "n", i, in->dtype);
-    if (cuda)
-        W("%sconst bool first_%d = (%swalked & %sreduced[%d]) == 0;\n", w->indent, i, w->row, *w->row ? w->row : "g.", in->operand);
-    for (int p = 0; cuda && p < fr_parts(in->dtype); p++) {
-        W("%sconst %s %s = first_%d ? ", w->indent, fr_part_type(in->dtype), args[0].s[p], i);
-        if (picks)
-            W("%s", args[1].s[p]);
-        else
-            fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
+    for (int p = 0; cuda && in_memory && p < fr_parts(in->dtype); p++) {
+        W("%sconst %s %s = r->first && !r->begun[%d] ? ", w->indent, fr_part_type(in->dtype), args[0].s[p], in->operand);
+        fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
         W(" : %s%s;\n", mem.s[p], in->dtype == FR_BOOL ? " != 0" : "");
     }
     if (!cuda)
         fr_write_load(w, in->dtype, &args[0], &mem);
     fr_write_op(w, fr_op_info[in->op].combine, in->dtype, args, &sum, sum.s[0]);
-    for (int p = 0; p < fr_parts(in->dtype); p++)
-        if (cuda && picks)
-            W("%s%s = first_%d ? %s : %s;\n", w->indent, mem.s[p], i, args[1].s[p], sum.s[p]);
-        else
-            W("%s%s = %s;\n", w->indent, mem.s[p], sum.s[p]);
+    fr_write_store(w, in->dtype, in_memory ? &mem : &args[0], &sum, "");
+}
+
+/* Declares the accumulators of a column, with what they begin with; or puts them into memory. */
+void
+fr_write_column(struct fr_writer *w, bool ends)
+{
+    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
+        const struct fr_inst *in = &w->nest->insts[i];
+        struct fr_names       c = fr_names_make("", "c", (int)i, in->dtype);
+
+        if (in->kind != FR_INST_ACCUM)
+            continue;
+        for (int p = 0; p < fr_parts(in->dtype); p++) {
+            char mem[80];
+
+            snprintf(mem, sizeof mem, "AT(%s, ptr[%d], j * inner_stride[%d])[%d]", fr_part_memory_type(in->dtype), in->operand, in->operand, p);
+            if (ends) {
+                W("%s%s = %s;\n", w->indent, mem, c.s[p]);
+                continue;
+            }
+            W("%s%s %s = g.begun[%d] ? %s%s : ", w->indent, fr_part_type(in->dtype), c.s[p], in->operand, mem, in->dtype == FR_BOOL ? " != 0" : "");
+            fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
+            W(";\n");
+        }
+    }
 }
 
 static void

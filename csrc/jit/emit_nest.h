@@ -84,6 +84,7 @@ void fr_write_operands(struct fr_writer *, bool declare, const char *row);
 void fr_write_scalars(struct fr_writer *, const uint8_t *users, bool share);
 void fr_write_row(struct fr_writer *, int stage);
 void fr_write_body(struct fr_writer *);
+void fr_write_column(struct fr_writer *, bool ends);
 /* Whether FULL code reads this SCALAR or ROW value, so that struct row holds it; copies it there.
  */
 bool fr_is_shared(const struct fr_nest *, int i);

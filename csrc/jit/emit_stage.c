@@ -54,7 +54,7 @@ fr_write_row_struct(struct fr_writer *w)
                 W("    %s %s;\n", fr_part_type(in->dtype), n.s[p]);
     }
     if (w->dialect == FR_DIALECT_CUDA && fr_nest_accumulates(w->nest))
-        W("    uint64_t walked;\n    const uint64_t *reduced;\n");
+        W("    bool first;\n    const int64_t *begun;\n");
     W("};\n");
 }
 

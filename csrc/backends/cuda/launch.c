@@ -1,7 +1,8 @@
 /* backends/cuda/launch.c -- runs nests on the device: an instance becomes the argument of its kernel and a grid.
  *
  *     axes       Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked here. Those that every
- *                accumulator keeps are spread over the grid, the others are walked in order.
+ *                accumulator keeps are spread over the grid; those that every one reduces are walked in order, by each thread;
+ *                those that some keep and some reduce are walked here, too.
  *     ACCUM      Where accumulators have one element for a whole row, its elements become rows of one element.
  *     STREAM     Values of a block of rows go to scratch, and then to the accumulators by a kernel of their own.
  *
@@ -16,19 +17,22 @@
 enum { WIDE = FR_CUDA_THREADS, GRID_X = 1 << 30, GRID_YZ = 65535, BLOCKS_EACH = 8 /* of a multiprocessor */ };
 static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
 
+/* An axis of which some accumulator moves and some does not; that all keep; that all reduce. */
+enum axis_kind { MIXED, SHARED, WALKED };
+
 /* A launch on its way: an instance, maybe with other axes than it was bound with. */
 struct job {
     struct fr_cuda_kernel *kernel;
     struct fr_cuda_device *device;
     int      n_axes;                       /* outer ones */
     int64_t  dim[FR_LAUNCH_AXES + 1], n_rows, n_inner;
-    bool     walked[FR_LAUNCH_AXES + 1];   /* some accumulator does not keep it */
+    uint8_t  kind[FR_LAUNCH_AXES + 1];     /* enum axis_kind; axes are in its order */
     char    *ptr[FR_MAX_OPERANDS];
     int64_t  outer[FR_MAX_OPERANDS][FR_LAUNCH_AXES + 1], row[FR_MAX_OPERANDS], inner[FR_MAX_OPERANDS];
     bool     accumulates[FR_MAX_OPERANDS];
     const void *scalars;
     int      here;                         /* so many of the axes are walked here, the first ones */
-    uint64_t begun_here;                   /* bits of those that are not at their beginning */
+    bool     begun[FR_MAX_OPERANDS];       /* accumulators that have values in them */
     char    *args;                         /* room for the argument */
 };
 
@@ -38,12 +42,12 @@ static void
 swap_axes(struct job *j, int a, int b)
 {
     int64_t dim = j->dim[a];
-    bool    walked = j->walked[a];
+    uint8_t kind = j->kind[a];
 
     j->dim[a] = j->dim[b];
     j->dim[b] = dim;
-    j->walked[a] = j->walked[b];
-    j->walked[b] = walked;
+    j->kind[a] = j->kind[b];
+    j->kind[b] = kind;
     for (int k = 0; k < j->kernel->k.nest->n_operands; k++) {
         int64_t step = j->outer[k][a];
 
@@ -52,12 +56,20 @@ swap_axes(struct job *j, int a, int b)
     }
 }
 
-/* Axes that are walked come last, in their order: who walks them goes through the accumulators in NumPy's. */
+/* Axes of a kind keep their order: who walks them goes through the accumulators in NumPy's. (A sum that a mixed and a walked
+ * axis reduce has the mixed one outside, where it may not be: such axes are all walked here.) */
 static void
 sort_axes(struct job *j)
 {
+    bool mixed = false;
+
+    for (int a = 0; a < j->n_axes; a++)
+        mixed |= j->kind[a] == MIXED;
+    for (int a = 0; a < j->n_axes && mixed; a++)
+        if (j->kind[a] == WALKED)
+            j->kind[a] = MIXED;
     for (int a = 1; a < j->n_axes; a++)
-        for (int b = a; b > 0 && j->walked[b - 1] && !j->walked[b]; b--)
+        for (int b = a; b > 0 && j->kind[b - 1] > j->kind[b]; b--)
             swap_axes(j, b - 1, b);
 }
 
@@ -126,15 +138,22 @@ find_axes(struct job *j, const struct fr_instance *in)
     if (j->kernel->accumulates && j->n_inner > 1 && !all_keep_the_row(j))
         turn_rows(j);
     for (int a = 0; a < j->n_axes; a++) {
-        j->walked[a] = false;
-        for (int k = 0; k < n; k++)
-            j->walked[a] |= j->accumulates[k] && j->outer[k][a] == 0;
+        bool keeps = false, reduces = false;
+
+        for (int k = 0; k < n; k++) {
+            keeps |= j->accumulates[k] && j->outer[k][a] != 0;
+            reduces |= j->accumulates[k] && j->outer[k][a] == 0;
+        }
+        j->kind[a] = !reduces ? SHARED : keeps ? MIXED : WALKED;
     }
     for (int a = j->n_axes; a-- > 0;)
         if (j->dim[a] == 1)
             drop_axis(j, a);
     sort_axes(j);
     j->here = j->n_axes > FR_CUDA_OUTER ? j->n_axes - FR_CUDA_OUTER : 0;
+    while (j->here < j->n_axes && j->kind[j->here] == MIXED)
+        j->here++;
+    memset(j->begun, 0, sizeof j->begun);
 }
 
 /* ---- one launch ------------------------------------------------------------------------------ */
@@ -149,18 +168,6 @@ product_of(const struct job *j, int from, int to)
     return n;
 }
 
-/* The axes along which operand k accumulates, as bits. Those that are walked here have theirs behind the rows'. */
-static uint64_t
-reduced_bits(const struct job *j, int k)
-{
-    uint64_t bits = (uint64_t)1 << FR_CUDA_ROWS_BIT;
-
-    for (int a = 0; a < j->n_axes; a++)
-        if (j->outer[k][a] == 0)
-            bits |= a < j->here ? (uint64_t)1 << (FR_CUDA_ROWS_BIT + 1 + a) : (uint64_t)1 << (a - j->here);
-    return bits;
-}
-
 static void
 fill_args(const struct job *j, uint64_t scratch)
 {
@@ -169,7 +176,7 @@ fill_args(const struct job *j, uint64_t scratch)
     const int           n = c->k.nest->n_operands;
     char               *const *ptr = j->ptr;
     int64_t            *outer = (int64_t *)(void *)(j->args + l->outer_stride);
-    uint64_t           *reduced = (uint64_t *)(void *)(j->args + l->reduced);
+    int64_t            *begun = (int64_t *)(void *)(j->args + l->begun);
     struct fr_cuda_rest *rest = (struct fr_cuda_rest *)(void *)(j->args + l->rest);
 
     memset(j->args, 0, l->n_bytes);
@@ -179,13 +186,13 @@ fill_args(const struct job *j, uint64_t scratch)
     for (int k = 0; k < n; k++) {
         for (int a = j->here; a < j->n_axes; a++)
             outer[k * FR_CUDA_OUTER + a - j->here] = j->outer[k][a];
-        reduced[k] = j->accumulates[k] ? reduced_bits(j, k) : 0;
+        begun[k] = j->begun[k];
     }
     *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here,
-                                  .begun = j->begun_here, .scratch = scratch};
+                                  .scratch = scratch};
     for (int a = j->here; a < j->n_axes; a++) {
         rest->outer[a - j->here] = j->dim[a];
-        rest->n_shared += !j->walked[a];
+        rest->n_shared += j->kind[a] != WALKED;
     }
     rest->n_shared_indices = product_of(j, j->here, j->here + (int)rest->n_shared);
     rest->n_walked_indices = product_of(j, j->here + (int)rest->n_shared, j->n_axes);
@@ -322,15 +329,14 @@ launch_once(struct job *j, struct fr_err *err)
 static void
 step(struct job *j, char *const *base, const int64_t *at)
 {
-    j->begun_here = 0;
-    for (int a = 0; a < j->here; a++)
-        if (j->walked[a] && at[a])
-            j->begun_here |= (uint64_t)1 << (FR_CUDA_ROWS_BIT + 1 + a);
     for (int k = 0; k < j->kernel->k.nest->n_operands; k++) {
         uintptr_t p = (uintptr_t)base[k];
 
-        for (int a = 0; a < j->here; a++)
+        j->begun[k] = false;
+        for (int a = 0; a < j->here; a++) {
             p += (uintptr_t)(at[a] * j->outer[k][a]);
+            j->begun[k] |= j->accumulates[k] && at[a] && j->outer[k][a] == 0;
+        }
         j->ptr[k] = (char *)p;
     }
 }
@@ -354,11 +360,15 @@ launch_all(struct job *j, struct fr_err *err)
 
     if (j->here == 0)
         return launch_once(j, err);
-    for (int a = 0; a < j->here; a++)
-        if (j->dim[a] == 0)    /* accumulators of nothing get their identities */
-            j->here = 0;
-    if (j->here == 0)
-        return fr_fail(err, FR_EBUG, "a kernel over no elements of more than %d axes", FR_CUDA_OUTER);
+    /* Of no elements there is nothing to walk through, but for accumulators, which get their identities once. */
+    for (int a = 0; a < j->here; a++) {
+        if (j->dim[a] > 0)
+            continue;
+        if (j->kind[a] == SHARED)
+            return FR_OK;
+        j->dim[a] = 1;
+        j->n_rows = 0;
+    }
     memcpy(base, j->ptr, sizeof base);
     do {
         step(j, base, at);
@@ -398,7 +408,7 @@ fold(const struct stream *s, const struct job *j, char *to, int64_t n_rows, bool
     if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
         TRY(fr_no_memory(err, "a launch"));
     find_axes(f, &in);
-    f->begun_here = begun ? (uint64_t)1 << FR_CUDA_ROWS_BIT : 0;
+    f->begun[1] = begun;
     st = launch_once(f, err);
 out:
     fr_free(f->args);
@@ -504,7 +514,6 @@ launch_instance(struct job *j, const struct fr_instance *in, struct fr_err *err)
 {
     if (fr_instance_is_empty(in) && !fr_nest_computes_of_nothing(j->kernel->k.nest))
         return FR_OK;
-    j->begun_here = 0;
     find_axes(j, in);
     return j->kernel->streams ? launch_streams(j, err) : launch_all(j, err);
 }

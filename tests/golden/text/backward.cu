@@ -25,13 +25,12 @@ typedef unsigned long long uint64_t;
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
 /* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
- * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
+ * the others are walked, and no accumulator moves along them. begun: those that have values in them. */
 struct nest_args {
     char *ptr[4];
     int64_t row_stride[4], inner_stride[4], outer_stride[4][4];
-    uint64_t reduced[4];
+    int64_t begun[4];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
-    uint64_t begun;
     char *scratch;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
@@ -56,19 +55,6 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
-/* The bits of those of the others that are not at their beginning. */
-static __device__ __noinline__ uint64_t
-walked_bits(const struct nest_args &g, int64_t walked)
-{
-    uint64_t bits = g.begun;
-
-    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {
-        bits |= (uint64_t)(walked % g.outer[a] != 0) << a;
-        walked /= g.outer[a];
-    }
-    return bits;
-}
-
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
 #endif
@@ -88,8 +74,8 @@ struct row {
     double *b0;
     double *b1;
     double v4;
-    uint64_t walked;
-    const uint64_t *reduced;
+    bool first;
+    const int64_t *begun;
 };
 
 struct sums_0 {
@@ -107,8 +93,7 @@ element_0(const struct row *r, int64_t j)
     r->b1[KEPT(j)] = v1;
     const double v2 = v0 * v1;
     t.v4 = v2;
-    const bool first_3 = (r->walked & r->reduced[3]) == 0;
-    const double m3 = first_3 ? 0.0 : r->p3[j];
+    const double m3 = r->first && !r->begun[3] ? 0.0 : r->p3[j];
     const double n3 = m3 + v2;
     r->p3[j] = n3;
     return t;
@@ -284,22 +269,12 @@ frit_nest(const __grid_constant__ struct nest_args g)
 #endif
     r.b0 = (double *)(kept + n_kept * 0);
     r.b1 = (double *)(kept + n_kept * 8);
-    r.reduced = g.reduced;
+    r.begun = g.begun;
     for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)
-    for (int64_t i = 0; i < (g.n_walked_indices * g.n_rows > 0 ? g.n_walked_indices * g.n_rows : 1); i++) {
-        const int64_t row = g.n_rows > 0 ? i % g.n_rows : 0, walked = g.n_rows > 0 ? i / g.n_rows : 0;
+    for (int64_t i = 0; i < g.n_walked_indices * g.n_rows; i++) {
+        const int64_t row = i % g.n_rows, walked = i / g.n_rows;
 
-        if (g.n_walked_indices * g.n_rows == 0) {
-            ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-            ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-            ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-            ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
-            for (int64_t j = threadIdx.x; j < n_inner; j += 256) {
-                AT(double, ptr[3], j * inner_stride[3])[0] = 0.0;
-            }
-            continue;
-        }
-        r.walked = walked_bits(g, walked) | (uint64_t)(row != 0) << 32;
+        r.first = i == 0;
         ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
         ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];

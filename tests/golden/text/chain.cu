@@ -25,13 +25,12 @@ typedef unsigned long long uint64_t;
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
 /* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
- * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
+ * the others are walked, and no accumulator moves along them. begun: those that have values in them. */
 struct nest_args {
     char *ptr[3];
     int64_t row_stride[3], inner_stride[3], outer_stride[3][4];
-    uint64_t reduced[3];
+    int64_t begun[3];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
-    uint64_t begun;
     char *scratch;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };

@@ -29,13 +29,12 @@ as_f32_u32(uint32_t x)
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
 /* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
- * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
+ * the others are walked, and no accumulator moves along them. begun: those that have values in them. */
 struct nest_args {
     char *ptr[3];
     int64_t row_stride[3], inner_stride[3], outer_stride[3][4];
-    uint64_t reduced[3];
+    int64_t begun[3];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
-    uint64_t begun;
     char *scratch;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
@@ -60,19 +59,6 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
-/* The bits of those of the others that are not at their beginning. */
-static __device__ __noinline__ uint64_t
-walked_bits(const struct nest_args &g, int64_t walked)
-{
-    uint64_t bits = g.begun;
-
-    for (int a = (int)g.n_outer - 1; a >= g.n_shared; a--) {
-        bits |= (uint64_t)(walked % g.outer[a] != 0) << a;
-        walked /= g.outer[a];
-    }
-    return bits;
-}
-
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
@@ -88,21 +74,17 @@ frit_nest(const __grid_constant__ struct nest_args g)
     const int64_t n_cols = n_inner > 0 ? n_inner : 1;
     for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
     for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {
-        if (g.n_walked_indices == 0 || g.n_rows == 0) {
-            ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-            ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-            ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-            if (j < n_inner) {
-                AT(float, ptr[1], j * inner_stride[1])[0] = 0.0f;
-                AT(float, ptr[2], j * inner_stride[2])[0] = as_f32_u32(0xff800000u);
+        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
+        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
+        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+        float c2 = g.begun[1] ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
+        float c3 = g.begun[2] ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
+        for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {
+            if (OUTER && i) {
+                ptr[0] = OUTER ? at_outer(g, 0, o, i) : g.ptr[0];
+                ptr[1] = OUTER ? at_outer(g, 1, o, i) : g.ptr[1];
+                ptr[2] = OUTER ? at_outer(g, 2, o, i) : g.ptr[2];
             }
-        }
-        for (int64_t i = 0; i < g.n_walked_indices; i++) {
-            uint64_t walked = OUTER ? walked_bits(g, i) : g.begun;
-
-            ptr[0] = OUTER ? at_outer(g, 0, o, i) : g.ptr[0];
-            ptr[1] = OUTER ? at_outer(g, 1, o, i) : g.ptr[1];
-            ptr[2] = OUTER ? at_outer(g, 2, o, i) : g.ptr[2];
             for (int64_t row = 0; row < g.n_rows; row++) {
                 const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
                 float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
@@ -110,20 +92,19 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 if (j < n_inner) {
                     const float v0 = p0[j];
                     const float v1 = v0 * v0;
-                    const bool first_2 = (walked & g.reduced[1]) == 0;
-                    const float m2 = first_2 ? 0.0f : p1[j];
-                    const float n2 = m2 + v1;
-                    p1[j] = n2;
-                    const bool first_3 = (walked & g.reduced[2]) == 0;
-                    const float m3 = first_3 ? v0 : p2[j];
-                    const bool n3_1 = v0 < m3;
-                    const bool n3_2 = m3 != m3;
+                    const float n2 = c2 + v1;
+                    c2 = n2;
+                    const bool n3_1 = v0 < c3;
+                    const bool n3_2 = c3 != c3;
                     const bool n3_3 = n3_1 | n3_2;
-                    const float n3 = n3_3 ? m3 : v0;
-                    p2[j] = first_3 ? v0 : n3;
+                    const float n3 = n3_3 ? c3 : v0;
+                    c3 = n3;
                 }
-                walked |= (uint64_t)1 << 32;
             }
+        }
+        if (j < n_inner) {
+            AT(float, ptr[1], j * inner_stride[1])[0] = c2;
+            AT(float, ptr[2], j * inner_stride[2])[0] = c3;
         }
     }
 }

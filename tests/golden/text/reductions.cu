@@ -67,13 +67,12 @@ as_f32_u32(uint32_t x)
 #define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))
 
 /* Operands as in jit/loop.h; strides count bytes. The first n_shared of the outer axes have so many indices in all,
- * the others are walked. reduced: the bits of the axes (rows: 32) along which an operand accumulates. */
+ * the others are walked, and no accumulator moves along them. begun: those that have values in them. */
 struct nest_args {
     char *ptr[13];
     int64_t row_stride[13], inner_stride[13], outer_stride[13][4];
-    uint64_t reduced[13];
+    int64_t begun[13];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
-    uint64_t begun;
     char *scratch;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
