@@ -3,6 +3,7 @@
 Arrays get addresses of their own, far apart, so that an access beside one is out of bounds."""
 import ctypes
 import os
+import re
 import subprocess
 
 import numpy as np
@@ -149,9 +150,11 @@ class Module:
 class Nests:
     """The CUDA text of a nest on the interpreter; as test_text's Gpu."""
 
-    def __init__(self, interpreter, nest, pointers, scalar_slots, rtc, grid, arch="compute_80", **options):
+    def __init__(self, interpreter, nest, pointers, scalar_slots, rtc, grid, arch="compute_80", form=(), block=gpu.THREADS, **options):
         self.nest, self.grid, self.options, self.pointers, self.scalar_slots = nest, grid, options, pointers, scalar_slots
-        self.ptx = compile_ptx(rtc, nest.text(1), arch)
+        self.block, self.text = block, nest.text(1)
+        self.keeps = int((re.findall(r"n_kept \* (\d+)\);\n#else", self.text) or [0])[0]) if b"-DSHARED=1" in form else 0
+        self.ptx = compile_ptx(rtc, self.text, arch, *form)
         self.module = Module(interpreter, self.ptx)
 
     def run(self, operands, n_rows, n_inner, scalars=()):
@@ -162,8 +165,10 @@ class Nests:
         for k, a in enumerate(operands):
             if not isinstance(a, tuple):
                 ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
-        scratch = memory.add(np.full(max(self.nest.scratch() * self.grid, 1), 0xcd, np.uint8))
+        scratch = memory.add(np.full(max(self.nest.scratch() * self.grid * 8, 1), 0xcd, np.uint8))
         argument = gpu.arguments(ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch)
         if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
             argument = np.uint64(memory.add(argument, False))
-        return self.module.run("frit_nest", [argument], self.grid, gpu.THREADS, memory, **self.options)
+        rows = 1 if isinstance(self.block, int) else self.block[1]
+        shared = rows * self.keeps * ((n_inner + (n_inner >> 7 << 3) + 23) // 16 * 16)
+        return self.module.run("frit_nest", [argument], self.grid, self.block, memory, shared, **self.options)

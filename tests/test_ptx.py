@@ -1161,6 +1161,33 @@ def test_golden_nests(interp, lib, rtc, path, arch):
                 T.same(x, y)
 
 
+FORMS = {"a warp's rows": ([b"-DROW=32"], (32, 8)), "a warp's rows, kept": ([b"-DROW=32", b"-DSHARED=1"], (32, 8)),
+         "kept rows": ([b"-DSHARED=1"], 256), "no outer axes": ([b"-DOUTER=0"], 256), "vectors": ([b"-DVEC=4"], (32, 8)),
+         "wide vectors": ([b"-DVEC=16", b"-DOUTER=0"], (16, 16))}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("path", T.GOLDEN, ids=lambda p: p.stem)
+def test_forms_of_golden_nests(interp, lib, rtc, path, form):
+    """Forms of a kernel, which are chosen when it is launched, have the same bits (csrc/backends/cuda/launch.c)."""
+    text = path.read_text()
+    nest = T.Nest(lib, text)
+    defines, block = FORMS[form]
+    k = nests(interp, nest, rtc, 2, form=defines, block=block)
+    if b"ROW=32" in defines[0] and "accum" in text and "stages" in text.splitlines()[0]:
+        pytest.skip("accumulators of rows with stages are a block's")
+    if (b"SHARED=1" in defines[-1] and not k.keeps) or (b"VEC" in defines[0] and "#if VEC" not in k.text):
+        pytest.skip("it has no such form")
+    for n in (16, 128, 304, 1024) if b"VEC" in defines[0] else (1, 9, 128, 129, 300, 1031):
+        a, b = (T.begun(text, T.make_operands(nest, 5, n)) for _ in range(2))
+        scalars = [np.float64(n), np.float64(0.25)] if "$1" in text else [np.float32(0.3)]
+        k.run(a, 5, n, scalars)
+        T.run_reference(lib, nest, b, 5, n, scalars)
+        for x, y in zip(a, b):
+            if not isinstance(x, tuple):
+                T.same(x, y)
+
+
 @pytest.mark.parametrize("code", T.DTYPES)
 def test_every_operation(interp, lib, rtc, code):
     text, names, loads = T.all_ops_nest(lib, code)

@@ -5,7 +5,7 @@
  * with OUTER=0 it is for launches without outer axes, which are most.
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
- * nobody divides to find his element. Where rows accumulate, a thread has a column and takes its rows in order.
+ * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest. Where rows accumulate, a thread has a column and takes its rows in order.
  * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
  *
@@ -89,6 +89,72 @@ write_seek(struct fr_writer *w, const char *shared, const char *walked)
         W("%sptr[%d] = OUTER ? at_outer(g, %d, %s, %s) : g.ptr[%d];\n", w->indent, k, k, shared, walked, k);
 }
 
+/* Operand k is read or written by FULL instructions, element by element side by side. */
+static bool
+is_vector(const struct fr_nest *nest, int k, bool *written)
+{
+    bool is = false;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        is |= fr_inst_has_operand(&nest->insts[i]) && nest->insts[i].kind != FR_INST_IOTA && nest->insts[i].operand == k &&
+              nest->insts[i].level == FR_LEVEL_FULL;
+    *written = nest->operands[k].flags & FR_OPERAND_WRITTEN;
+    return is && nest->operands[k].access == FR_ACCESS_UNIT;
+}
+
+int
+fr_cuda_vector(const struct fr_nest *nest)
+{
+    int  largest = 0;
+    bool written;
+
+    for (int k = 0; k < nest->n_operands; k++)
+        if (is_vector(nest, k, &written) && fr_dtype_size(nest->operands[k].dtype) > largest)
+            largest = fr_dtype_size(nest->operands[k].dtype);
+    return largest == 0 || largest > 8 ? 1 : 16 / largest;
+}
+
+bool
+fr_cuda_is_vector(const struct fr_nest *nest, int operand)
+{
+    bool written;
+
+    return is_vector(nest, operand, &written);
+}
+
+/* Vectors of the operands: read, or declared for what is written; or stored. */
+static void
+write_vectors(struct fr_writer *w, bool ends)
+{
+    for (int k = 0; k < w->nest->n_operands; k++) {
+        const int parts = fr_parts(w->nest->operands[k].dtype);
+        bool      written;
+
+        if (!is_vector(w->nest, k, &written))
+            continue;
+        if (!ends && written)
+            W("%sstruct vec%d q%d;\n", w->indent, k, k);
+        else if (!ends)
+            W("%sconst struct vec%d q%d = *(const struct vec%d *)(p%d + %d * j0);\n", w->indent, k, k, k, k, parts);
+        else if (written)
+            W("%s*(struct vec%d *)(p%d + %d * j0) = q%d;\n", w->indent, k, k, parts, k);
+    }
+}
+
+static void
+write_vector_types(struct fr_writer *w)
+{
+    W("\n#ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */\n#define VEC 1\n#endif\n");
+    for (int k = 0; k < w->nest->n_operands; k++) {
+        const fr_dtype d = w->nest->operands[k].dtype;
+        bool           written;
+
+        if (is_vector(w->nest, k, &written))
+            W("struct __align__(VEC * %d < 16 ? VEC * %d : 16) vec%d { %s v[VEC * %d]; };\n", fr_dtype_size(d), fr_dtype_size(d), k,
+              fr_part_memory_type(d), fr_parts(d));
+    }
+}
+
 /* A row without elements still stores its ROW values. */
 static void
 write_maps(struct fr_writer *w)
@@ -105,10 +171,21 @@ write_maps(struct fr_writer *w)
     w->guard = "if (first == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {\n");
+    W("#if VEC > 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {\n");
     w->indent = "                ";
+    write_vectors(w, false);
+    W("                #pragma unroll\n                for (int v = 0; v < VEC; v++) {\n"
+      "                    const int64_t j = j0 + v;\n                    (void)j;\n");
+    w->indent = "                    ";
+    w->vector = true;
     fr_write_body(w);
-    W("            }\n");
+    w->vector = false;
+    W("                }\n");
+    w->indent = "                ";
+    write_vectors(w, true);
+    W("            }\n#else\n            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {\n");
+    fr_write_body(w);
+    W("            }\n#endif\n");
     w->indent = "            ";
     fr_write_row(w, 1);
     W("        }\n    }\n}\n");
@@ -418,6 +495,8 @@ fr_write_cuda(struct fr_writer *w)
 {
     write_head(w);
     if (!fr_has_stages(w->nest)) {
+        if (!fr_nest_accumulates(w->nest))
+            write_vector_types(w);
         write_entry(w);
         if (fr_nest_accumulates(w->nest))
             write_columns(w);

@@ -29,6 +29,9 @@ struct fr_cuda_layout {
 };
 
 void fr_cuda_layout(const struct fr_nest *, struct fr_cuda_layout *);
+/* Elements of a vector of a map, and whether an operand is accessed by vectors, which have to be aligned to their size, at most 16. */
+int    fr_cuda_vector(const struct fr_nest *);
+bool   fr_cuda_is_vector(const struct fr_nest *, int operand);
 /* Of what is kept of a row of so many elements. */
 size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
 

@@ -142,6 +142,8 @@ element_names(const struct fr_writer *w, int k, int level)
     for (int p = 0; p < 2; p++) {
         if (level == FR_LEVEL_ROW)
             snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d]", w->row, k, p);
+        else if (w->vector && o->access == FR_ACCESS_UNIT)
+            snprintf(n.s[p], sizeof n.s[p], fr_parts(o->dtype) == 2 ? "q%d.v[2 * v + %d]" : "q%d.v[v]", k, p);
         else if (o->access == FR_ACCESS_STRIDED)
             snprintf(n.s[p], sizeof n.s[p], "AT(%s%s, %sp%d, j * %si%d)[%d]",
                      o->flags & FR_OPERAND_WRITTEN ? "" : "const ", fr_part_memory_type(o->dtype),

@@ -32,6 +32,7 @@ struct fr_writer {
     enum fr_dialect       dialect;
     const char           *indent;
     const char           *row; /* how operands are reached: "", "r.", "r->" */
+    bool           vector;     /* FULL unit operands are in q0, q1, ..., at element v */
     bool           element;    /* ROW and SCALAR values are reached likewise, not by name alone */
     const char    *guard;      /* stands before a ROW store: one thread does it */
     struct fr_err *err;

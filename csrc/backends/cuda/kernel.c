@@ -1,6 +1,7 @@
 #include "backends/cuda/kernel.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,6 +33,7 @@ fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr
     }
     fr_cuda_layout(nest, &c->layout);
     c->has_stages = nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
+    c->vector = fr_cuda_vector(nest);
     c->accumulates = fr_nest_accumulates(nest);
     for (int k = 0; k < nest->n_operands; k++)
         c->streams |= (nest->operands[k].flags & FR_OPERAND_STREAM) != 0;
@@ -76,13 +78,17 @@ load_image(const struct fr_image *image, struct fr_cuda_device *d, fr_cuda_modul
 static fr_status
 make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
+    char              vector[16];
     const char *const defines[FR_NVRTC_DEFINES] = {form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0",
                                                    form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256",
-                                                   form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : NULL};
+                                                   form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1"
+                                                   : form & FR_CUDA_VECTORS   ? vector
+                                                                              : NULL};
     struct fr_text    text = {0};
     struct fr_image   image = {0};
     fr_status         st;
 
+    snprintf(vector, sizeof vector, "-DVEC=%d", c->vector);
     TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
     if (fr_env.debug >= 4)
         fr_log(4, "%s", text.s);

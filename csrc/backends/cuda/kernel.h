@@ -8,7 +8,8 @@
 
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
 enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
-       FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, FR_CUDA_FORMS = 8 };
+       FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, 
+       FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */, FR_CUDA_FORMS = 16 };
 enum { FR_CUDA_SHARED_BYTES = 40 << 10 };   /* of a block, beside what sums and accumulators have there */
 
 struct fr_cuda_kernel {
@@ -18,6 +19,7 @@ struct fr_cuda_kernel {
         fr_cuda_module    module;     /* NULL until it is loaded */
         fr_cuda_function  function;
     } code[FR_CUDA_FORMS];
+    int                   vector;     /* elements of one */
     bool                  has_stages, accumulates, streams;
 };
 

@@ -15,6 +15,7 @@
 #include "base/ways.h"
 
 enum { WIDE = FR_CUDA_THREADS, GRID_X = 1 << 30, GRID_YZ = 65535, BLOCKS_EACH = 8 /* of a multiprocessor */ };
+static const int64_t WORTH_VECTORS = 1 << 16;    /* elements of which a last part is launched by itself */
 static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
 
 /* An axis of which some accumulator moves and some does not; that all keep; that all reduce. */
@@ -228,6 +229,27 @@ overwrites_row(const struct job *j)
     return false;
 }
 
+/* Whether all vectors are whole and aligned. */
+static bool
+has_vectors(const struct job *j)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+    const int             n = j->kernel->vector;
+
+    if (j->kernel->accumulates || n == 1 || j->n_inner == 0 || j->n_inner % n || overwrites_row(j))
+        return false;
+    for (int k = 0; k < nest->n_operands; k++) {
+        const int size = n * fr_dtype_size(nest->operands[k].dtype), align = size < 16 ? size : 16;
+        uintptr_t bits = (uintptr_t)j->ptr[k] | (j->n_rows > 1 ? (uintptr_t)j->row[k] : 0);
+
+        for (int a = j->here; a < j->n_axes; a++)
+            bits |= (uintptr_t)j->outer[k][a];
+        if (fr_cuda_is_vector(nest, k) && bits & (uintptr_t)(align - 1))
+            return false;
+    }
+    return true;
+}
+
 /* Which form of the kernel this launch takes. */
 static int
 choose_form(const struct job *j)
@@ -237,7 +259,7 @@ choose_form(const struct job *j)
     int64_t      n_rows = j->n_rows;
 
     if (!j->kernel->has_stages)
-        return form;
+        return form | (has_vectors(j) ? FR_CUDA_VECTORS : 0);
     for (int a = j->here; a < j->n_axes; a++)
         n_rows *= j->dim[a];
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
@@ -253,6 +275,7 @@ choose_grid(const struct job *j, int form)
 {
     const struct fr_cuda_rest *rest = (const struct fr_cuda_rest *)(const void *)(j->args + j->kernel->layout.rest);
     struct grid g = {1, 1, 1, WIDE, 1};
+    int64_t     n;
 
     if (j->kernel->has_stages) {
         if (form & FR_CUDA_WARP_ROWS)
@@ -263,11 +286,12 @@ choose_grid(const struct job *j, int form)
     }
     if (!j->kernel->accumulates && overwrites_row(j))
         g.block_x = 1, g.block_y = WIDE;
-    while (!j->kernel->accumulates && g.block_x > 1 && (int64_t)g.block_x / 2 >= rest->n_inner) {
+    n = form & FR_CUDA_VECTORS ? rest->n_inner / j->kernel->vector : rest->n_inner;
+    while (!j->kernel->accumulates && g.block_x > 1 && (int64_t)g.block_x / 2 >= n) {
         g.block_x /= 2;
         g.block_y *= 2;
     }
-    g.x = g.block_x == 1 ? 1 : blocks(rest->n_inner, g.block_x, GRID_X);
+    g.x = g.block_x == 1 ? 1 : blocks(n, g.block_x, GRID_X);
     g.y = j->kernel->accumulates ? 1 : blocks(rest->n_rows, g.block_y, GRID_YZ);
     g.z = blocks(rest->n_shared_indices, 1, GRID_YZ);
     return g;
@@ -293,7 +317,7 @@ out:
 }
 
 static fr_status
-launch_once(struct job *j, struct fr_err *err)
+launch_part(struct job *j, struct fr_err *err)
 {
     const struct fr_cuda_driver *d = j->device->driver;
     struct fr_cuda_kernel *c = j->kernel;
@@ -322,6 +346,30 @@ launch_once(struct job *j, struct fr_err *err)
              : fr_cuda_check(d->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, shared, j->device->stream, argument, NULL),
                              "a kernel's launch", err);
     fr_cuda_free(scratch, n_scratch);
+    return st;
+}
+
+/* A single row whose last vector is not whole goes in two parts. */
+static fr_status
+launch_once(struct job *j, struct fr_err *err)
+{
+    const int64_t n = j->n_inner, whole = n - n % j->kernel->vector;
+    char         *base[FR_MAX_OPERANDS];
+    fr_status     st;
+
+    if (j->kernel->has_stages || j->kernel->accumulates || whole == n || whole < WORTH_VECTORS || j->n_rows != 1 || j->n_axes > j->here ||
+        overwrites_row(j))
+        return launch_part(j, err);
+    memcpy(base, j->ptr, sizeof base);
+    j->n_inner = whole;
+    st = launch_part(j, err);
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++)
+        j->ptr[k] = (char *)((uintptr_t)base[k] + (uintptr_t)(whole * j->inner[k]));
+    j->n_inner = n - whole;
+    if (st == FR_OK)
+        st = launch_part(j, err);
+    memcpy(j->ptr, base, sizeof base);
+    j->n_inner = n;
     return st;
 }
 

@@ -55,6 +55,13 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */
+#define VEC 1
+#endif
+struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec0 { float v[VEC * 1]; };
+struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec1 { float v[VEC * 1]; };
+struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec2 { float v[VEC * 1]; };
+
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
@@ -77,6 +84,26 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
             const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
             float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
+#if VEC > 1
+            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {
+                const struct vec0 q0 = *(const struct vec0 *)(p0 + 1 * j0);
+                const struct vec1 q1 = *(const struct vec1 *)(p1 + 1 * j0);
+                struct vec2 q2;
+                #pragma unroll
+                for (int v = 0; v < VEC; v++) {
+                    const int64_t j = j0 + v;
+                    (void)j;
+                    const float v0 = q0.v[v];
+                    const float v1 = q1.v[v];
+                    const float v3 = v0 * v1;
+                    const float v4 = v3 + v2;
+                    const bool v5 = v4 < v0;
+                    const float v6 = v5 ? v4 : v0;
+                    q2.v[v] = v6;
+                }
+                *(struct vec2 *)(p2 + 1 * j0) = q2;
+            }
+#else
             for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
                 const float v0 = p0[j];
                 const float v1 = p1[j];
@@ -86,6 +113,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 const float v6 = v5 ? v4 : v0;
                 p2[j] = v6;
             }
+#endif
         }
     }
 }

@@ -79,6 +79,11 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */
+#define VEC 1
+#endif
+struct __align__(VEC * 1 < 16 ? VEC * 1 : 16) vec4 { uint8_t v[VEC * 1]; };
+
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
@@ -116,6 +121,102 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const double v1 = p5[0];
             const double v9 = -(v1);
             if (first == 0) p6[0] = v9;
+#if VEC > 1
+            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {
+                struct vec4 q4;
+                #pragma unroll
+                for (int v = 0; v < VEC; v++) {
+                    const int64_t j = j0 + v;
+                    (void)j;
+                    const float v0r = AT(const float, p0, j * i0)[0];
+                    const float v0i = AT(const float, p0, j * i0)[1];
+                    const float v2_1 = v0i * v0i;
+                    const float v2_2 = -(v2_1);
+                    const float v2r = fmaf(v0r, v0r, v2_2);
+                    const float v2_4 = v0i * v0r;
+                    const float v2i = fmaf(v0r, v0i, v2_4);
+                    const int64_t v4 = p2 + j * i2;
+                    const uint16_t v5 = AT(const uint16_t, p3, j * i3)[0];
+                    const bool v6_1 = 70000ll < v4;
+                    const int64_t v6_2 = v6_1 ? 70000ll : v4;
+                    const bool v6_3 = v6_2 < -70000ll;
+                    const int64_t v6_4 = v6_3 ? -70000ll : v6_2;
+                    const int32_t v6_5 = (int32_t)v6_4;
+                    const float v6_6 = (float)v6_5;
+                    const uint32_t v6_7 = as_u32_f32(v6_6);
+                    const uint32_t v6_8 = (uint32_t)(v6_7 >> 16u);
+                    const uint32_t v6_9 = v6_8 & 0x8000u;
+                    const float v6_10 = fabsf(v6_6);
+                    const uint32_t v6_11 = as_u32_f32(v6_10);
+                    const uint32_t v6_12 = (uint32_t)(v6_11 >> 13u);
+                    const uint32_t v6_13 = v6_12 & 1u;
+                    const uint32_t v6_14 = (uint32_t)((uint32_t)v6_13 + (uint32_t)4095u);
+                    const uint32_t v6_15 = (uint32_t)((uint32_t)v6_11 - (uint32_t)0x38000000u);
+                    const uint32_t v6_16 = (uint32_t)((uint32_t)v6_15 + (uint32_t)v6_14);
+                    const uint32_t v6_17 = (uint32_t)(v6_16 >> 13u);
+                    const bool v6_18 = v6_11 < 0x38800000u;
+                    const float v6_19 = v6_18 ? v6_10 : 0.0f;
+                    const float v6_20 = v6_19 * 0x1.555556p-113f;
+                    const uint32_t v6_21 = as_u32_f32(0.5f);
+                    const float v6_22 = v6_19 + v6_20;
+                    const float v6_23 = v6_22 + 0.5f;
+                    const uint32_t v6_24 = as_u32_f32(v6_23);
+                    const uint32_t v6_25 = (uint32_t)((uint32_t)v6_24 - (uint32_t)v6_21);
+                    const uint32_t v6_26 = v6_12 & 1023u;
+                    const bool v6_27 = 0x7f800000u < v6_11;
+                    const uint32_t v6_28 = v6_18 ? v6_25 : v6_17;
+                    const bool v6_29 = 0x477ff000u <= v6_11;
+                    const float v6_30 = v6_10 * 0x1.001002p+112f;
+                    const uint32_t v6_31 = as_u32_f32(v6_30);
+                    const uint32_t v6_32 = (uint32_t)(v6_31 >> 13u);
+                    const uint32_t v6_33 = v6_32 & 0x7c00u;
+                    const uint32_t v6_34 = v6_29 ? v6_33 : v6_28;
+                    const uint32_t v6_35 = v6_26 | 0x7e00u;
+                    const uint32_t v6_36 = v6_27 ? v6_35 : v6_34;
+                    const uint32_t v6_37 = v6_36 | v6_9;
+                    const uint16_t v6 = (uint16_t)v6_37;
+                    const uint32_t v7_1 = (uint32_t)v5;
+                    const uint32_t v7_2 = v7_1 & 0x8000u;
+                    const uint32_t v7_3 = (uint32_t)((uint32_t)v7_2 << 16u);
+                    const uint32_t v7_4 = v7_1 & 0x7fffu;
+                    const uint32_t v7_5 = (uint32_t)((uint32_t)v7_4 << 13u);
+                    const uint32_t v7_6 = (uint32_t)((uint32_t)v7_5 + (uint32_t)0x38000000u);
+                    const bool v7_7 = 0x7c00u <= v7_4;
+                    const bool v7_8 = v7_4 < 1024u;
+                    const int32_t v7_9 = (int32_t)(v7_4);
+                    const float v7_10 = (float)v7_9;
+                    const float v7_11 = v7_10 * 0x1.0p-24f;
+                    const uint32_t v7_12 = (uint32_t)((uint32_t)v7_6 + (uint32_t)0x38000000u);
+                    const uint32_t v7_13 = v7_7 ? v7_12 : v7_6;
+                    const uint32_t v7_14 = as_u32_f32(v7_11);
+                    const uint32_t v7_15 = v7_8 ? v7_14 : v7_13;
+                    const uint32_t v7_16 = v7_15 | v7_3;
+                    const float v7_17 = as_f32_u32(v7_16);
+                    const uint32_t v7_18 = (uint32_t)v6;
+                    const uint32_t v7_19 = v7_18 & 0x8000u;
+                    const uint32_t v7_20 = (uint32_t)((uint32_t)v7_19 << 16u);
+                    const uint32_t v7_21 = v7_18 & 0x7fffu;
+                    const uint32_t v7_22 = (uint32_t)((uint32_t)v7_21 << 13u);
+                    const uint32_t v7_23 = (uint32_t)((uint32_t)v7_22 + (uint32_t)0x38000000u);
+                    const bool v7_24 = 0x7c00u <= v7_21;
+                    const bool v7_25 = v7_21 < 1024u;
+                    const int32_t v7_26 = (int32_t)(v7_21);
+                    const float v7_27 = (float)v7_26;
+                    const float v7_28 = v7_27 * 0x1.0p-24f;
+                    const uint32_t v7_29 = (uint32_t)((uint32_t)v7_23 + (uint32_t)0x38000000u);
+                    const uint32_t v7_30 = v7_24 ? v7_29 : v7_23;
+                    const uint32_t v7_31 = as_u32_f32(v7_28);
+                    const uint32_t v7_32 = v7_25 ? v7_31 : v7_30;
+                    const uint32_t v7_33 = v7_32 | v7_20;
+                    const float v7_34 = as_f32_u32(v7_33);
+                    const bool v7 = v7_17 < v7_34;
+                    AT(float, p1, j * i1)[0] = v2r;
+                    AT(float, p1, j * i1)[1] = v2i;
+                    q4.v[v] = v7;
+                }
+                *(struct vec4 *)(p4 + 1 * j0) = q4;
+            }
+#else
             for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
                 const float v0r = AT(const float, p0, j * i0)[0];
                 const float v0i = AT(const float, p0, j * i0)[1];
@@ -203,6 +304,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 AT(float, p1, j * i1)[1] = v2i;
                 p4[j] = v7;
             }
+#endif
         }
     }
 }
