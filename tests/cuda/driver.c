@@ -59,6 +59,7 @@ struct module {
 struct function {
     const struct ptx_kernel *kernel;
     struct ptx_facts         facts;
+    uint32_t                 most_shared;   /* dynamic, that a launch may ask for */
     struct module           *module;
     struct function         *next;
 };
@@ -359,7 +360,7 @@ cuDeviceGetAttribute(int *value, int attribute, int device)
     int result = enter(false);
 
     (void)device;
-    *value = attribute == 75 ? 99 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 115 ? 1 : 0;
+    *value = attribute == 75 ? 99 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 99 << 10 : attribute == 115 ? 1 : 0;
     return result ? result : leave(OK);
 }
 
@@ -596,9 +597,23 @@ cuModuleGetFunction(struct function **out, struct module *m, const char *name)
         return leave(NOT_FOUND);
     }
     ptx_facts(f->kernel, &f->facts);
+    f->most_shared = (48 << 10) - f->facts.shared_bytes;
     f->next = functions;
     functions = f;
     *out = f;
+    return leave(OK);
+}
+
+EXPORT int
+cuFuncSetAttribute(struct function *f, int attribute, int value)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    if (attribute != 8 || value < 0 || value + (int)f->facts.shared_bytes > 99 << 10)
+        return leave(INVALID_VALUE);
+    f->most_shared = (uint32_t)value;
     return leave(OK);
 }
 
@@ -628,7 +643,7 @@ cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     counts.n_launches++;
     if (extra || !gx || !gy || !gz || !bx || !by || !bz || gy > 65535 || gz > 65535 || gx > 0x7fffffff || bx * by * bz > 1024)
         return leave(INVALID_VALUE);
-    if (bx * by * bz > f->facts.max_threads || f->facts.all_params_bytes > 4096)
+    if (bx * by * bz > f->facts.max_threads || f->facts.all_params_bytes > 4096 || shared > f->most_shared)
         return leave(INVALID_VALUE);
     if (!(w = append(s, LAUNCH)) || !(w->params = keep_params(&f->facts, params)))
         return leave(OUT_OF_MEMORY);

@@ -43,6 +43,7 @@ find(struct fr_cuda_device *d, struct fr_err *err)
     TRY(attribute(d, FR_CUDA_MAJOR, &major, err));
     TRY(attribute(d, FR_CUDA_MINOR, &minor, err));
     TRY(attribute(d, FR_CUDA_MULTIPROCESSORS, &d->n_multiprocessors, err));
+    TRY(attribute(d, FR_CUDA_SHARED_OPTIN, &d->shared_bytes, err));
     TRY(attribute(d, FR_CUDA_HAS_POOLS, &has_pools, err));
     d->arch = 10 * major + minor;
     if (!has_pools)

@@ -12,6 +12,7 @@ struct fr_cuda_device {
     int             ordinal, handle;
     int             arch;                 /* 90: compute capability 9.0 */
     int             n_multiprocessors;
+    int             shared_bytes;         /* that a block may have, if its kernel asks for so much */
     char            name[80];
     size_t          n_bytes;              /* of its memory */
     fr_cuda_context context;

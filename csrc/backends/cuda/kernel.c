@@ -94,6 +94,10 @@ make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err
         fr_log(4, "%s", text.s);
     TRY(fr_nvrtc_compile(text.s, d->arch, defines, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
     TRY(load_image(&image, d, &c->code[form].module, &c->code[form].function, err));
+    if (form & FR_CUDA_SHARED_ROWS) /* more than 48 KB have to be asked for */
+        TRY(fr_cuda_check(d->driver->function_set(c->code[form].function, FR_CUDA_DYNAMIC_SHARED,
+                                                  d->shared_bytes - FR_CUDA_STATIC_BYTES),
+                          "shared memory of a kernel", err));
 out:
     fr_text_clear(&text);
     fr_image_clear(&image);

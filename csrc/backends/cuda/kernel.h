@@ -10,7 +10,9 @@
 enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
        FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, 
        FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */, FR_CUDA_FORMS = 16 };
-enum { FR_CUDA_SHARED_BYTES = 40 << 10 };   /* of a block, beside what sums and accumulators have there */
+/* Shared memory of a block for what is kept of its rows, beside what sums and accumulators have there: of a long one, or of
+ * several short ones, so that a multiprocessor still has many blocks. */
+enum { FR_CUDA_ROW_BYTES = 92 << 10, FR_CUDA_ROWS_BYTES = 40 << 10, FR_CUDA_STATIC_BYTES = 7 << 10 };
 
 struct fr_cuda_kernel {
     struct fr_kernel      k;          /* first */

@@ -263,9 +263,9 @@ choose_form(const struct job *j)
     for (int a = j->here; a < j->n_axes; a++)
         n_rows *= j->dim[a];
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
-        row_bytes * (WIDE / 32) <= FR_CUDA_SHARED_BYTES)
+        row_bytes * (WIDE / 32) <= FR_CUDA_ROWS_BYTES)
         form |= FR_CUDA_WARP_ROWS;
-    if (row_bytes && row_bytes <= FR_CUDA_SHARED_BYTES)
+    if (row_bytes && row_bytes + FR_CUDA_STATIC_BYTES <= (size_t)j->device->shared_bytes)
         form |= FR_CUDA_SHARED_ROWS;
     return form;
 }

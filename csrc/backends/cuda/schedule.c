@@ -25,9 +25,8 @@ fr_cuda_schedule(const struct fr_lowered *from, bool otherwise, struct fr_arena 
     *out = l;
     if (l->nest.n_stages < 2 || fr_nest_accumulates(&l->nest))
         return FR_OK;
-    /* (A block with short rows has several of them: so many fit twice over, or a row is a block's.) */
     l->nest.flags |= FR_NEST_ROWBUF | FR_NEST_KEEPS_LOADS;
-    if (fr_cuda_row_bytes(&l->nest, l->n_inner) > FR_CUDA_SHARED_BYTES)
+    if (fr_cuda_row_bytes(&l->nest, l->n_inner) > FR_CUDA_ROW_BYTES)
         l->nest.flags &= (uint8_t)~(FR_NEST_ROWBUF | FR_NEST_KEEPS_LOADS);
     FR_ASSERT(fr_nest_verify(&l->nest, NULL) == FR_OK);
     return FR_OK;
