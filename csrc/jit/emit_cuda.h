@@ -35,4 +35,32 @@ bool   fr_cuda_is_vector(const struct fr_nest *, int operand);
 /* Of what is kept of a row of so many elements. */
 size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
 
+/* ---- products of matrices (emit_product.c) ---- */
+
+enum { FR_CUDA_TILE = 64 };     /* rows and columns of the result that a block has; blocks of a stack are along z */
+
+struct fr_cuda_product {
+    uint64_t a, b, out;                             /* addresses */
+    int64_t  a_next, b_next, out_next;              /* bytes from one of the stack to the next */
+    int64_t  m, k, n;
+    int64_t  a_m, a_k, b_k, b_n, out_m, out_n;      /* bytes along the axes */
+};
+
+/* ---- scans (emit_scan.c) ---- */
+
+enum { FR_CUDA_LINES = 32, FR_CUDA_SCAN_AXES = 6 };     /* lines of a block; axes of lines */
+
+struct fr_cuda_scan {
+    uint64_t in, out;                               /* addresses */
+    int64_t  n_lines, length, in_step, out_step;    /* bytes along a line */
+    int64_t  n_axes;                                /* of the lines, outermost first */
+    int64_t  dims[FR_CUDA_SCAN_AXES], in_stride[FR_CUDA_SCAN_AXES], out_stride[FR_CUDA_SCAN_AXES];
+};
+
+struct fr_text;
+/* A kernel `frit_scan` of a SCAN row, with FR_CUDA_THREADS threads. FR_ENOTSUP: no recipe. */
+fr_status fr_text_scan(struct fr_text *out, fr_op, fr_dtype, struct fr_err *);
+/* The text of a kernel `frit_product`, launched with FR_CUDA_THREADS threads. FR_ENOTSUP: no recipe. */
+fr_status fr_text_product(struct fr_text *out, fr_dtype, struct fr_err *);
+
 #endif

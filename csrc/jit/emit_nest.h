@@ -111,6 +111,9 @@ void fr_write_results(struct fr_writer *, const struct fr_pass *);
 /* The body of a function that joins accumulators b into *a. */
 void fr_write_join(struct fr_writer *, const struct fr_pass *);
 
+/* emit_source.c: what has been written as a CUDA kernel, with what it calls in front; ends the writer's text. */
+fr_status fr_text_kernel(struct fr_text *out, struct fr_writer *, const char *what, fr_dtype);
+
 void fr_write_c(struct fr_writer *);
 void fr_write_cuda(struct fr_writer *);
 

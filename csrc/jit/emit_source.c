@@ -51,3 +51,19 @@ out:
     fr_text_clear(&w.text);
     return st;
 }
+
+fr_status
+fr_text_kernel(struct fr_text *out, struct fr_writer *w, const char *what, fr_dtype d)
+{
+    fr_status st = w->st;
+
+    if (st == FR_OK) {
+        fr_text_head(out, FR_DIALECT_CUDA, w->text.helpers);
+        fr_text_add(out, "\n#define AT(type, p, bytes) ((type *)((const char *)(p) + (bytes)))\n%s", w->text.s ? w->text.s : "");
+        st = w->text.st != FR_OK ? w->text.st : out->st;
+        if (st != FR_OK)
+            fr_fail(w->err, st, "text of %s of %s", what, fr_dtype_code(d));
+    }
+    fr_text_clear(&w->text);
+    return st;
+}

@@ -8,6 +8,7 @@
 #include "backends/cpu/index.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/product.h"
+#include "backends/stack.h"
 #include "base/alloc.h"
 
 bool (*fr_call_product)(fr_dtype, char **ptr, const int64_t *dims, const int64_t *steps);
@@ -16,89 +17,41 @@ enum { POLL_WORK = 1 << 26 };    /* multiplications between two looks at Ctrl-C:
 
 /* ---- products ----------------------------------------------------------------------------- */
 
-/* Bytes from one element to the next along an axis; nothing steps along an axis of size 1. */
-static int64_t
-step(const struct fr_layout *l, int axis, int size)
-{
-    return fr_layout_dims(l)[axis] == 1 ? 0 : fr_layout_strides(l)[axis] * size;
-}
-
-/* The same along axis k of n of the stack; 0 where the operand, whose last `core` axes are no stack, has no such axis. */
-static int64_t
-stack_step(const struct fr_layout *l, int core, int k, int n, int size)
-{
-    int axis = k - n + l->ndim - core;
-
-    return k >= 0 && axis >= 0 ? step(l, axis, size) : 0;
-}
-
-/* A stack of products, one after the other. Axes of the stack are those before the last two of each
- * operand (the last one, of a vector), broadcast. NumPy's routine goes along the last of them by itself. */
+/* A stack of products, one after the other; NumPy's routine goes along the last axis of the stack by itself. */
 static fr_status
 run_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
-    const struct fr_layout *l[3] = {c->in[0], c->in[1], c->out};
-    int                     size = fr_dtype_size(c->dtype), n_outer;
-    bool                    rows = l[0]->ndim > 1, columns = l[1]->ndim > 1;
-    int                     core[3] = {1 + rows, 1 + columns, rows + columns};
-    int64_t dims[4] = {1, 1, fr_layout_dims(l[0])[l[0]->ndim - 1], 1}, steps[9] = {0}, work = 0, n_last, n_most;
-    int64_t   index[FR_MAX_DIMS] = {0};
-    char     *at[3] = {ptr[0], ptr[1], ptr[2]};
-    fr_status st;
+    struct fr_stack s;
+    int64_t         work = 0, n_last, n_most;
+    fr_status       st;
 
     if (c->out->n_elems == 0)
         return FR_OK;
     if (!fr_call_product)
         return fr_fail(err, FR_ENOTSUP, "matmul: NumPy's routine was not found");
-    steps[4] = step(l[0], l[0]->ndim - 1, size);
-    steps[5] = step(l[1], l[1]->ndim - core[1], size);
-    if (rows) {
-        dims[1] = fr_layout_dims(l[0])[l[0]->ndim - 2];
-        steps[3] = step(l[0], l[0]->ndim - 2, size);
-        steps[7] = step(l[2], l[2]->ndim - core[2], size);
-    }
-    if (columns) {
-        dims[3] = fr_layout_dims(l[1])[l[1]->ndim - 1];
-        steps[6] = step(l[1], l[1]->ndim - 1, size);
-        steps[8] = step(l[2], l[2]->ndim - 1, size);
-    }
-    n_outer = l[2]->ndim - core[2];
-    n_last = n_outer ? fr_layout_dims(l[2])[n_outer - 1] : 1;
-    for (int o = 0; o < 3; o++)
-        steps[o] = stack_step(l[o], core[o], n_outer - 1, n_outer, size);
-    n_most = POLL_WORK / (dims[1] * dims[2] * dims[3] + 1) + 1;
-    for (;;) {
-        char *now[3];
-        int   k = n_outer - 2;
+    fr_stack_begin(&s, c, ptr);
+    n_last = s.dims[0];
+    n_most = POLL_WORK / (s.dims[1] * s.dims[2] * s.dims[3] + 1) + 1;
+    do {
+        for (int64_t i = 0; i < n_last; i += s.dims[0]) {
+            char *now[3];
 
-        for (int64_t i = 0; i < n_last; i += dims[0]) {
-            dims[0] = n_last - i < n_most ? n_last - i : n_most;
+            s.dims[0] = n_last - i < n_most ? n_last - i : n_most;
             for (int o = 0; o < 3; o++) /* an operand without elements has no address */
-                now[o] = at[o] ? at[o] + i * steps[o] : NULL;
-            st = fr_product_run(c->dtype, c->axis, now, dims, steps, err);
-            if (st == FR_ENOTSUP && !fr_call_product(c->dtype, now, dims, steps))
+                now[o] = s.at[o] ? s.at[o] + i * s.steps[o] : NULL;
+            st = fr_product_run(c->dtype, c->axis, now, s.dims, s.steps, err);
+            if (st == FR_ENOTSUP && !fr_call_product(c->dtype, now, s.dims, s.steps))
                 return fr_fail(err, FR_ENOMEM, "out of memory: matmul");
             if (st != FR_OK && st != FR_ENOTSUP)
                 return st;
-            if ((work += dims[0] * dims[1] * dims[2] * dims[3]) > POLL_WORK) {
+            if ((work += s.dims[0] * s.dims[1] * s.dims[2] * s.dims[3]) > POLL_WORK) {
                 work = 0;
                 if (fr_backend_interrupted && fr_backend_interrupted())
                     return fr_fail(err, FR_EINTR, "interrupted");
             }
         }
-        for (; k >= 0; k--) {
-            bool wraps = ++index[k] == fr_layout_dims(l[2])[k];
-
-            for (int o = 0; o < 3; o++)
-                if (at[o])
-                    at[o] += stack_step(l[o], core[o], k, n_outer, size) * (wraps ? 1 - index[k] : 1);
-            if (!wraps)
-                break;
-            index[k] = 0;
-        }
-        if (k < 0)
-            return FR_OK;
-    }
+    } while (fr_stack_next(&s));
+    return FR_OK;
 }
 
 /* ---- take --------------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@ stop(void)
 {
     fr_cpu_stop();
     fr_cuda_fold_kernels_free();
+    fr_cuda_product_kernels_free();
+    fr_cuda_scan_kernels_free();
     fr_cuda_close();
 }
 

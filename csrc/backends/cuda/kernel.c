@@ -45,34 +45,60 @@ void
 fr_cuda_kernel_free(struct fr_kernel *k)
 {
     struct fr_cuda_kernel *c = own(k);
-    struct fr_cuda_device *d;
-    struct fr_err          ignored;
 
-    /* (The driver unloads what runs when it has run.) */
     for (int i = 0; i < FR_CUDA_FORMS; i++)
-        if (c->code[i].module && fr_cuda_enter(&d, &ignored) == FR_OK) {
-            d->driver->module_unload(c->code[i].module);
-            fr_cuda_leave(d);
-        }
+        fr_cuda_code_free(&c->code[i]);
     fr_nest_free(c->k.nest);
     fr_free(c);
 }
 
 /* The driver compiles PTX here, and says what it does not like. */
 static fr_status
-load_image(const struct fr_image *image, struct fr_cuda_device *d, fr_cuda_module *module, fr_cuda_function *function, struct fr_err *err)
+load_image(const struct fr_image *image, const char *name, struct fr_cuda_device *d, struct fr_cuda_code *out, struct fr_err *err)
 {
     char      log[400] = "";
     int       options[] = {FR_CUDA_ERROR_LOG, FR_CUDA_ERROR_LOG_BYTES};
     void     *values[] = {log, (void *)(uintptr_t)(sizeof log - 1)};
-    int       result = d->driver->module_load(module, image->bytes, 2, options, values);
+    int       result = d->driver->module_load(&out->module, image->bytes, 2, options, values);
     fr_status st = fr_cuda_check(result, *log ? log : "a kernel's code", err);
 
-    if (st != FR_OK) {
-        *module = NULL;
-        return st;
+    if (st != FR_OK)
+        out->module = NULL;
+    else if ((st = fr_cuda_check(d->driver->function(&out->function, out->module, name), "a kernel's function", err)) != FR_OK)
+        out->function = NULL;
+    return st;
+}
+
+fr_status
+fr_cuda_code_make(const char *text, const char *name, const char *const *defines, struct fr_cuda_device *d, struct fr_cuda_code *out,
+                  struct fr_err *err)
+{
+    struct fr_image image = {0};
+    fr_status       st;
+
+    if (fr_env.debug >= 4)
+        fr_log(4, "%s", text);
+    TRY(fr_nvrtc_compile(text, d->arch, defines, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
+    TRY(load_image(&image, name, d, out, err));
+out:
+    fr_image_clear(&image);
+    if (st != FR_OK)
+        fr_cuda_code_free(out);
+    return st;
+}
+
+void
+fr_cuda_code_free(struct fr_cuda_code *code)
+{
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+
+    /* (The driver unloads what runs when it has run.) */
+    if (code->module && fr_cuda_enter(&d, &ignored) == FR_OK) {
+        d->driver->module_unload(code->module);
+        fr_cuda_leave(d);
     }
-    return fr_cuda_check(d->driver->function(function, *module, "frit_nest"), "a kernel's function", err);
+    *code = (struct fr_cuda_code){0};
 }
 
 static fr_status
@@ -85,22 +111,19 @@ make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err
                                                    : form & FR_CUDA_VECTORS   ? vector
                                                                               : NULL};
     struct fr_text    text = {0};
-    struct fr_image   image = {0};
     fr_status         st;
 
     snprintf(vector, sizeof vector, "-DVEC=%d", c->vector);
     TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
-    if (fr_env.debug >= 4)
-        fr_log(4, "%s", text.s);
-    TRY(fr_nvrtc_compile(text.s, d->arch, defines, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
-    TRY(load_image(&image, d, &c->code[form].module, &c->code[form].function, err));
+    TRY(fr_cuda_code_make(text.s, "frit_nest", defines, d, &c->code[form], err));
     if (form & FR_CUDA_SHARED_ROWS) /* more than 48 KB have to be asked for */
         TRY(fr_cuda_check(d->driver->function_set(c->code[form].function, FR_CUDA_DYNAMIC_SHARED,
                                                   d->shared_bytes - FR_CUDA_STATIC_BYTES),
                           "shared memory of a kernel", err));
 out:
     fr_text_clear(&text);
-    fr_image_clear(&image);
+    if (st != FR_OK)
+        fr_cuda_code_free(&c->code[form]);
     return st;
 }
 

@@ -6,6 +6,12 @@
 #include "backends/cuda/device.h"
 #include "jit/emit_cuda.h"
 
+/* A function of the device; NULLs until it is made. */
+struct fr_cuda_code {
+    fr_cuda_module   module;
+    fr_cuda_function function;
+};
+
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
 enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
        FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, 
@@ -17,10 +23,7 @@ enum { FR_CUDA_ROW_BYTES = 92 << 10, FR_CUDA_ROWS_BYTES = 40 << 10, FR_CUDA_STAT
 struct fr_cuda_kernel {
     struct fr_kernel      k;          /* first */
     struct fr_cuda_layout layout;     /* of its argument */
-    struct {
-        fr_cuda_module    module;     /* NULL until it is loaded */
-        fr_cuda_function  function;
-    } code[FR_CUDA_FORMS];
+    struct fr_cuda_code   code[FR_CUDA_FORMS];
     int                   vector;     /* elements of one */
     bool                  has_stages, accumulates, streams;
 };
@@ -29,9 +32,20 @@ fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, str
 void      fr_cuda_kernel_free(struct fr_kernel *);
 /* Its function in a form; has it made and loaded first. Within fr_cuda_enter. */
 fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
+/* The function `name` of a text. Within fr_cuda_enter; fr_cuda_code_free, which need not be, ends it. */
+fr_status fr_cuda_code_make(const char *text, const char *name, const char *const *defines, struct fr_cuda_device *,
+                            struct fr_cuda_code *out, struct fr_err *);
+void      fr_cuda_code_free(struct fr_cuda_code *);
 /* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
 fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_fold_kernels_free(void);
+
+/* product.c: a matmul whose operands are there; and its kernels. FR_ENOTSUP: not in that order. */
+fr_status fr_cuda_product(const struct fr_call *, char *const *ptr, struct fr_err *);
+void      fr_cuda_product_kernels_free(void);
+/* scan.c: the same of a scan. FR_ENOTSUP: more axes than its kernel has. */
+fr_status fr_cuda_scan_there(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+void      fr_cuda_scan_kernels_free(void);
 
 /* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);

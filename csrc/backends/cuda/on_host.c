@@ -55,8 +55,10 @@ fr_cuda_scan(fr_op op, fr_dtype d, const struct fr_instance *in, struct fr_err *
     char              *ptr[2];
     int64_t            dims[FR_LAUNCH_AXES + 2];
     const int          n_axes = in->n_outer + 2;
-    fr_status          st = FR_OK;
+    fr_status          st = fr_cuda_scan_there(op, d, in, err);
 
+    if (st != FR_ENOTSUP)
+        return st;
     for (int a = 0; a < n_axes; a++)
         dims[a] = fr_instance_dim(in, a);
     for (int k = 0; k < 2; k++) {
@@ -83,8 +85,10 @@ fr_cuda_call(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     struct brought of[3] = {{0}};
     char          *here[3];
-    fr_status      st = FR_OK;
+    fr_status      st = c->op == FR_OP_matmul ? fr_cuda_product(c, ptr, err) : FR_ENOTSUP;
 
+    if (st != FR_ENOTSUP)
+        return st;
     for (int k = 0; k < c->n_in; k++)
         TRY(bring_array(&of[k], ptr[k], c->in[k], c->op == FR_OP_take && k == 1 ? c->index : c->dtype, err));
     TRY(bring_array(&of[c->n_in], ptr[c->n_in], c->out, c->dtype, err));

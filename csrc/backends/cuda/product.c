@@ -1,0 +1,84 @@
+/* backends/cuda/product.c -- products of matrices, by kernels of our own (jit/emit_product.c): one for each dtype. */
+#include <pthread.h>
+
+#include "backends/cuda/kernel.h"
+#include "backends/stack.h"
+#include "jit/emit_text.h"
+
+enum { MOST_Z = 65535 };
+
+static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
+static struct fr_cuda_code codes[FR_N_DTYPES];
+
+static fr_status
+get_code(fr_dtype dtype, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
+{
+    static const char *const none[] = {NULL};
+    struct fr_text text = {0};
+    fr_status      st = FR_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!codes[dtype].function) {
+        TRY(fr_text_product(&text, dtype, err));
+        TRY(fr_cuda_code_make(text.s, "frit_product", none, d, &codes[dtype], err));
+    }
+out:
+    *out = codes[dtype].function;
+    pthread_mutex_unlock(&lock);
+    fr_text_clear(&text);
+    return st;
+}
+
+void
+fr_cuda_product_kernels_free(void)
+{
+    for (int d = 0; d < FR_N_DTYPES; d++)
+        fr_cuda_code_free(&codes[d]);
+}
+
+/* Those along the last axis of the stack. */
+static fr_status
+launch_stack(const struct fr_stack *s, struct fr_cuda_device *d, fr_cuda_function f, struct fr_err *err)
+{
+    const unsigned x = (unsigned)((s->dims[3] + FR_CUDA_TILE - 1) / FR_CUDA_TILE), y = (unsigned)((s->dims[1] + FR_CUDA_TILE - 1) / FR_CUDA_TILE);
+    fr_status      st = FR_OK;
+
+    if (y > MOST_Z)
+        return FR_ENOTSUP;
+    for (int64_t i = 0; i < s->dims[0] && st == FR_OK; i += MOST_Z) {
+        struct fr_cuda_product g = {
+            .a = (uint64_t)(uintptr_t)s->at[0] + (uint64_t)(i * s->steps[0]), .b = (uint64_t)(uintptr_t)s->at[1] + (uint64_t)(i * s->steps[1]),
+            .out = (uint64_t)(uintptr_t)s->at[2] + (uint64_t)(i * s->steps[2]),
+            .a_next = s->steps[0], .b_next = s->steps[1], .out_next = s->steps[2], .m = s->dims[1], .k = s->dims[2], .n = s->dims[3],
+            .a_m = s->steps[3], .a_k = s->steps[4], .b_k = s->steps[5], .b_n = s->steps[6], .out_m = s->steps[7], .out_n = s->steps[8]};
+        void    *argument[] = {&g};
+        unsigned z = (unsigned)(s->dims[0] - i < MOST_Z ? s->dims[0] - i : MOST_Z);
+
+        st = fr_cuda_check(d->driver->launch(f, x, y, z, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL), "a product's launch", err);
+    }
+    return st;
+}
+
+fr_status
+fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_cuda_function       f;
+    struct fr_stack        s;
+    fr_status              st;
+
+    if (c->axis == FR_PRODUCT_IN_LANES)
+        return FR_ENOTSUP;
+    if (c->out->n_elems == 0)
+        return FR_OK;
+    if ((st = fr_cuda_enter(&d, err)) != FR_OK)
+        return st;
+    TRY(get_code(c->dtype, d, &f, err));
+    fr_stack_begin(&s, c, ptr);
+    do
+        TRY(launch_stack(&s, d, f, err));
+    while (fr_stack_next(&s));
+out:
+    fr_cuda_leave(d);
+    return st;
+}
