@@ -61,11 +61,11 @@ def configurations():
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
            [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
     # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles: what raises no flags warns of nothing, and NaNs that
-    # arithmetic makes have another sign. Regressions, dtypes and strided reductions are many kernels: soak has them.
+    # arithmetic makes have another sign; products are not BLAS's. Regressions, dtypes and strided reductions are many kernels: soak has them.
     if has_gpu_compiler():
         from tests import fake_gpu
         yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20"},
-               [*without("bands", "eager", "guest", "launch", "moves", "operations", "prefetch", "warnings",
+               [*without("bands", "einsum", "eager", "guest", "launch", "moves", "operations", "prefetch", "products", "warnings",
                          *([] if soak else ["numerics", "regressions", "strided", "hard_cases"])),
                 "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
                 " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"])

@@ -126,6 +126,37 @@ def test_the_least_bytes_move(dtype):
         assert conflicts <= 64 and instructions < (30 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
 
 
+def test_products_scans_and_takes_stay_there():
+    """Kernels of our own, without a copy to the host on the way. A product's elements are added one after the other."""
+    assert said("""
+rng = np.random.default_rng(0)
+def same(got, want):
+    got = np.asarray(got)
+    return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+def one_by_one(a, b):
+    out = np.zeros((a.shape[0], b.shape[1]), a.dtype)
+    for k in range(a.shape[1]): out = out + a[:, k:k + 1] * b[k]
+    return out
+wrong = []
+for dtype in "f4 f8 c8 c16 i4 u1 ?".split():
+    a, b = ((rng.normal(size=s) * 3).astype(dtype) for s in ((70, 33), (33, 130)))
+    t, u = frit.asarray(a) | False if dtype == "?" else frit.asarray(a) + 0, frit.asarray(b)
+    frit.eval(t)
+    out = [t @ u, t.T[:5] @ t, frit.cumsum(t, axis=0), frit.take(t, np.array([3, -1, 0]), axis=0), frit.take(t, np.array([[2, 1]]), axis=1)]
+    before = _core.stats()["n_copies_out"]
+    frit.eval(out)
+    copies = _core.stats()["n_copies_out"] - before
+    if dtype[0] in "iu?":
+        want = [a @ b, a.T[:5] @ a]
+    else:
+        want = [one_by_one(a, b), one_by_one(a.T[:5], a)] if dtype[0] == "f" else [None, None]
+    want += [np.cumsum(a, axis=0), a[[3, -1, 0]], a[:, [[2, 1]]]]
+    wrong += [[dtype, k, copies] for k, (o, w) in enumerate(zip(out, want)) if w is not None and not same(o, w)] + [[dtype, copies]] * (copies > 0)
+    if dtype[0] == "c" and not np.allclose(np.asarray(out[0]), a @ b, rtol=1e-4, atol=1e-3): wrong.append([dtype, "product"])
+say(wrong)
+""") == []
+
+
 def test_importing_opens_nothing():
     assert said("""
 maps = open("/proc/self/maps").read()

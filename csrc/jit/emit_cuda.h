@@ -63,4 +63,17 @@ fr_status fr_text_scan(struct fr_text *out, fr_op, fr_dtype, struct fr_err *);
 /* The text of a kernel `frit_product`, launched with FR_CUDA_THREADS threads. FR_ENOTSUP: no recipe. */
 fr_status fr_text_product(struct fr_text *out, fr_dtype, struct fr_err *);
 
+/* ---- takes (emit_take.c) ---- */
+
+enum { FR_CUDA_TAKE_AXES = 8 };
+
+struct fr_cuda_take {
+    uint64_t in, index, out;                        /* addresses */
+    int64_t  n, size, n_axes, index_axis;           /* elements of the result; of the axis that is taken from; axes, outermost first */
+    int64_t  dims[FR_CUDA_TAKE_AXES], in_stride[FR_CUDA_TAKE_AXES], out_stride[FR_CUDA_TAKE_AXES];   /* in bytes */
+};
+
+/* A kernel `frit_take` with FR_CUDA_THREADS threads, compiled with -DELEMENT= and -DINDEX=. */
+extern const char fr_cuda_take_text[];
+
 #endif

@@ -1,15 +1,15 @@
 """Where NVIDIA's libraries lie that come as Python packages: asked by csrc/base/library.h when a device is first wanted."""
 import glob
+import importlib
 import os
 import sys
 
 
-def find(name):
+def find(name: str) -> list[str]:
     """Files that may be lib<name>.so, the likeliest first: NVIDIA's own finder's, then those of packages on sys.path."""
     found = []
     try:
-        from cuda.pathfinder import load_nvidia_dynamic_lib
-        found.append(load_nvidia_dynamic_lib(name).abs_path)
+        found.append(importlib.import_module("cuda.pathfinder").load_nvidia_dynamic_lib(name).abs_path)
     except Exception:   # it is not there, or finds nothing, which it says in several ways
         pass
     for folder in sys.path:

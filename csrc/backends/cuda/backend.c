@@ -12,6 +12,7 @@ stop(void)
     fr_cuda_fold_kernels_free();
     fr_cuda_product_kernels_free();
     fr_cuda_scan_kernels_free();
+    fr_cuda_take_kernels_free();
     fr_cuda_close();
 }
 

@@ -46,6 +46,9 @@ void      fr_cuda_product_kernels_free(void);
 /* scan.c: the same of a scan. FR_ENOTSUP: more axes than its kernel has. */
 fr_status fr_cuda_scan_there(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
 void      fr_cuda_scan_kernels_free(void);
+/* take.c: the same of a take. FR_ENOTSUP: more axes than its kernel has, or indices that have to be looked at again. */
+fr_status fr_cuda_take(const struct fr_call *, char *const *ptr, struct fr_err *);
+void      fr_cuda_take_kernels_free(void);
 
 /* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);

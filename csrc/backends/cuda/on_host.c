@@ -85,7 +85,7 @@ fr_cuda_call(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     struct brought of[3] = {{0}};
     char          *here[3];
-    fr_status      st = c->op == FR_OP_matmul ? fr_cuda_product(c, ptr, err) : FR_ENOTSUP;
+    fr_status      st = c->op == FR_OP_matmul ? fr_cuda_product(c, ptr, err) : c->op == FR_OP_take ? fr_cuda_take(c, ptr, err) : FR_ENOTSUP;
 
     if (st != FR_ENOTSUP)
         return st;
