@@ -298,3 +298,20 @@ _core._stop()
 c = fake_gpu.counts()
 say([c[k] for k in ("n_blocks_live", "n_streams", "n_pools", "n_contexts")])
 """) == [0, 0, 0, 0]
+
+
+def test_code_is_kept_on_disk(tmp_path):
+    """A second process compiles nothing; an entry that somebody has changed is made again."""
+    code = """
+a = frit.asarray(np.arange(100.0))
+r = np.asarray(frit.exp(a * 0.01).sum())
+s = _core.stats()
+say([float(r), s["n_compiled"], s["n_disk_hits"], s["n_disk_misses"]])
+"""
+    env = {"FRIT_CACHE_DIR": str(tmp_path / "cache"), "FRIT_CACHE": "1"}
+    first, second = (said(code, **env) for _ in range(2))
+    assert first[1:] == [1, 0, 1] and second == [first[0], 0, 1, 0]
+    for entry in (tmp_path / "cache").rglob("*"):
+        if entry.is_file() and entry.stat().st_size > 2000:
+            entry.write_bytes(entry.read_bytes()[:-100] + bytes(100))
+    assert said(code, **env) == [first[0], 1, 0, 1]

@@ -37,6 +37,21 @@ fr_key_of_nest(struct fr_key *key, const struct fr_key_maker *maker, const char 
 }
 
 void
+fr_key_of_text(struct fr_key *key, const char *text, const char *const *options, int n_options, int version)
+{
+    struct fr_blake2b h;
+
+    fr_blake2b_init(&h, sizeof key->bytes, NULL, 0);
+    add_part(&h, "frit CUDA kernel", 16);
+    add_part(&h, &version, sizeof version);
+    for (int i = 0; i < n_options; i++)
+        add_part(&h, options[i], strlen(options[i]));
+    add_part(&h, "text", 4);
+    add_part(&h, text, strlen(text));
+    fr_blake2b_final(&h, key->bytes);
+}
+
+void
 fr_key_name(const struct fr_key *key, char name[FR_KERNEL_NAME])
 {
     for (int i = 0; i < (FR_KERNEL_NAME - 1) / 2; i++)

@@ -33,6 +33,8 @@ struct fr_key_maker {
 /* The key of a packed nest compiled for `features` (NULL-terminated, in the order given). */
 void      fr_key_of_nest(struct fr_key *, const struct fr_key_maker *, const char *const *features,
                          const void *nest, size_t n_bytes);
+/* The key of a CUDA text compiled with these options by a version of NVRTC. */
+void      fr_key_of_text(struct fr_key *, const char *text, const char *const *options, int n_options, int version);
 /* What the functions of a kernel are called, for its object may have several: frit_rows_<name>. */
 void      fr_key_name(const struct fr_key *, char name[FR_KERNEL_NAME]);
 /* The key under which a cache remembers the compiler that a helper program found. */

@@ -1,6 +1,7 @@
 #include "jit/nvrtc.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 #include "base/env.h"
 #include "base/library.h"
 #include "base/log.h"
+#include "jit/cache.h"
 
 typedef struct nvrtc_program_of *program_t;
 
@@ -48,6 +50,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            is_open;
 static char            path[FR_ENV_STR_LEN];
 static int             archs[MAX_ARCHS], n_archs, version;
+static atomic_ullong   n_compiled, n_hits, n_misses, compile_us;
 
 const char *
 fr_nvrtc_path(void)
@@ -178,39 +181,77 @@ take_image(program_t program, struct fr_image *out, struct fr_err *err)
     return get(program, out->bytes) ? fr_fail(err, FR_EDEVICE, "NVRTC gave no code for sm_%d", out->arch) : FR_OK;
 }
 
-fr_status
-fr_nvrtc_compile(const char *text, int device, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *err)
+/* Has NVRTC compile it. */
+static fr_status
+compile(const char *text, const char *const *options, int n_options, int device, struct fr_image *out, struct fr_err *err)
 {
-    char        target[40];
-    const char *options[4 + FR_NVRTC_DEFINES] = {target, "--fmad=false", "--std=c++17"};
-    int         n_options = 3;
     program_t program = NULL;
     int64_t   t0 = fr_now_us();
     fr_status st;
 
-    *out = (struct fr_image){0};
-    if ((st = begin(err)) != FR_OK)
-        return st;
-    TRY(choose(device, &out->arch, &out->is_ptx, err));
-    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", out->is_ptx ? "compute" : "sm", out->arch);
-    if (rtc.new_(&program, text, "frit_nest.cu", 0, NULL, NULL))
-        TRY(fr_fail(err, FR_EDEVICE, "NVRTC takes no program"));
-    for (int i = 0; i < FR_NVRTC_DEFINES && defines[i]; i++)
-        options[n_options++] = defines[i];
-    if (quick && version >= FAST_SINCE)
-        options[n_options++] = "--Ofast-compile=mid";
+    if (rtc.new_(&program, text, "frit.cu", 0, NULL, NULL))
+        return fr_fail(err, FR_EDEVICE, "NVRTC takes no program");
     if (rtc.compile(program, n_options, options))
         TRY(complain(program, device, err));
     TRY(take_image(program, out, err));
+    atomic_fetch_add(&n_compiled, 1);
+    atomic_fetch_add(&compile_us, (uint64_t)(fr_now_us() - t0));
     if (fr_env.debug >= 2)
         fr_log(2, "NVRTC made %zu bytes of %s for sm_%d in %lld us", out->n, out->is_ptx ? "PTX" : "code", out->arch,
                (long long)(fr_now_us() - t0));
 out:
-    if (program)
-        rtc.free(&program);
+    rtc.free(&program);
     if (st != FR_OK)
         fr_image_clear(out);
     return st;
+}
+
+/* Out of the cache on disk, where everything is sealed by whoever wrote it. */
+static bool
+find(const struct fr_key *key, struct fr_image *out)
+{
+    struct fr_err ignored;
+    void         *bytes;
+
+    if (fr_cache_get(key, &bytes, &out->n, &ignored) != FR_OK) {
+        atomic_fetch_add(&n_misses, 1);
+        return false;
+    }
+    out->bytes = bytes;
+    atomic_fetch_add(&n_hits, 1);
+    return true;
+}
+
+fr_status
+fr_nvrtc_compile(const char *text, int device, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *err)
+{
+    char          target[40];
+    const char   *options[4 + FR_NVRTC_DEFINES] = {target, "--fmad=false", "--std=c++17"};
+    int           n_options = 3;
+    struct fr_key key;
+    struct fr_err ignored;
+    fr_status     st;
+
+    *out = (struct fr_image){0};
+    if ((st = begin(err)) != FR_OK || (st = choose(device, &out->arch, &out->is_ptx, err)) != FR_OK)
+        return st;
+    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", out->is_ptx ? "compute" : "sm", out->arch);
+    for (int i = 0; i < FR_NVRTC_DEFINES && defines[i]; i++)
+        options[n_options++] = defines[i];
+    if (quick && version >= FAST_SINCE)
+        options[n_options++] = "--Ofast-compile=mid";
+    fr_key_of_text(&key, text, options, n_options, version);
+    if (find(&key, out))
+        return FR_OK;
+    if ((st = compile(text, options, n_options, device, out, err)) == FR_OK)
+        fr_cache_put(&key, out->bytes, out->n, &ignored);
+    return st;
+}
+
+void
+fr_nvrtc_stats(struct fr_nvrtc_stats *out)
+{
+    *out = (struct fr_nvrtc_stats){n_compiled, n_hits, n_misses, compile_us};
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
@@ -21,10 +22,15 @@ struct fr_image {
 enum { FR_NVRTC_DEFINES = 3 };
 /* Code for a device of architecture `arch` (major * 10 + minor); defines: up to FR_NVRTC_DEFINES, as
  * "-DOUTER=1", NULL behind fewer; `quick`: in half the
- * time, with the same bits, where NVRTC can. On any thread, at the same time as others. FR_EDEVICE: no
+ * time, with the same bits, where NVRTC can. What was compiled before comes from the cache on disk (jit/cache.h). On any thread, at the same time as others. FR_EDEVICE: no
  * NVRTC, it knows nothing as old as this device, or the text is wrong: with its words. */
 fr_status   fr_nvrtc_compile(const char *text, int arch, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *);
 void        fr_image_clear(struct fr_image *);
+
+struct fr_nvrtc_stats {
+    uint64_t n_compiled, n_disk_hits, n_disk_misses, compile_us;
+};
+void        fr_nvrtc_stats(struct fr_nvrtc_stats *);
 /* 12090: version 12.9. Which library it is in. */
 fr_status   fr_nvrtc_version(int *version, struct fr_err *);
 const char *fr_nvrtc_path(void);

@@ -11,6 +11,7 @@
 #include "bind/tensor/tensor.h"
 #include "ir/node.h"
 #include "jit/compile.h"
+#include "jit/nvrtc.h"
 
 /* ---- statistics */
 
@@ -49,12 +50,18 @@ stats(PyObject *module, PyObject *unused)
     struct fr_stats         s = {0};
     struct fr_compile_stats c = {0};
     struct fr_memory_stats  m = {0};
+    struct fr_nvrtc_stats   g;
     PyObject               *d = PyDict_New();
     bool                    ok = d != NULL;
 
     (void)module, (void)unused;
     fr_stats_get(&s);
     fr_compile_stats(&c);
+    fr_nvrtc_stats(&g);
+    c.n_compiled += g.n_compiled; /* a kernel is one, whoever compiles it */
+    c.n_disk_hits += g.n_disk_hits;
+    c.n_disk_misses += g.n_disk_misses;
+    c.compile_us += g.compile_us;
     fr_backend->memory_stats(&m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
     STAT(s, n_kernels) STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard)
