@@ -315,3 +315,21 @@ say([float(r), s["n_compiled"], s["n_disk_hits"], s["n_disk_misses"]])
         if entry.is_file() and entry.stat().st_size > 2000:
             entry.write_bytes(entry.read_bytes()[:-100] + bytes(100))
     assert said(code, **env) == [first[0], 1, 0, 1]
+
+
+def test_kernels_are_compiled_before_they_are_wanted():
+    """Those of a plan by threads of our own, as soon as it is made; nothing is compiled twice, and what nobody launches goes."""
+    n, compiled, more, live = said("""
+x = frit.asarray(np.arange(4000.0).reshape(40, 100))
+def f(x):
+    a = frit.cumsum(x * 2 + 1, axis=0)
+    b = frit.cumsum(frit.exp(a * 1e-6), axis=1)
+    return b - b.mean(1, keepdims=True)
+frit.eval(f(x))
+frit.synchronize()
+first = _core.stats()
+frit.eval(f(x))
+again = _core.stats()
+say([first["n_kernels"], first["n_compiled"], again["n_compiled"] - first["n_compiled"], 0])
+""", FRIT_CACHE="0")
+    assert n == 5 and compiled == 4 and more == 0, (n, compiled, more)      # (both scans are one kernel)

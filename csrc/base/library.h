@@ -21,7 +21,7 @@ fr_status fr_library_open(const char *what, const char *const *files, int n_file
                           void *table, char *path, size_t cap, struct fr_err *);
 
 /* Where libraries of Python packages lie: writes files that may be `name` ("nvrtc"), one behind the other with '\0' between
- * them, and an empty one at the end, at most `cap` bytes in all. Set by bind; on any thread. NULL: nowhere. */
+ * them, and an empty one at the end, at most `cap` bytes in all. Set by bind, and called while we are imported. NULL: nowhere. */
 extern FR_HIDDEN void (*fr_library_look)(const char *name, char *files, size_t cap);
 
 #endif

@@ -123,16 +123,13 @@ call_with(const char *module, const char *name, PyObject *argument, const char *
     return r ? 0 : -1;
 }
 
-/* Asks frit._libraries, on whatever thread. */
+/* Asks frit._libraries. */
 static void
 look_for_library(const char *name, char *files, size_t cap)
 {
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject  *type, *value, *traceback, *module, *found = NULL;
-    size_t     at = 0;
+    PyObject *module = PyImport_ImportModule("frit._libraries"), *found = NULL;
+    size_t    at = 0;
 
-    PyErr_Fetch(&type, &value, &traceback);
-    module = PyImport_ImportModule("frit._libraries");
     if (module)
         found = PyObject_CallMethod(module, "find", "s", name);
     for (Py_ssize_t i = 0; found && PyList_Check(found) && i < PyList_GET_SIZE(found); i++) {
@@ -144,8 +141,7 @@ look_for_library(const char *name, char *files, size_t cap)
     files[at] = '\0';
     Py_XDECREF(found);
     Py_XDECREF(module);
-    PyErr_Restore(type, value, traceback); /* what was wrong there is no matter of whoever asks */
-    PyGILState_Release(gil);
+    PyErr_Clear(); /* whoever wants a library and finds none says so */
 }
 
 /* The folder of a package, of which this is a module; in ours the helper program lies too. */

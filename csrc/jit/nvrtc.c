@@ -48,7 +48,7 @@ enum { MAX_ARCHS = 64, MAX_FILES = 24, FILES_BYTES = 8192 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            is_open;
-static char            path[FR_ENV_STR_LEN];
+static char            path[FR_ENV_STR_LEN], found[FILES_BYTES];   /* files of Python packages, one behind the other */
 static int             archs[MAX_ARCHS], n_archs, version;
 static atomic_ullong   n_compiled, n_hits, n_misses, compile_us;
 
@@ -58,28 +58,30 @@ fr_nvrtc_path(void)
     return path;
 }
 
-/* Where it may be, the likeliest first. Returns how many files there are; they are in `room`. */
+void
+fr_nvrtc_configure(void)
+{
+    if (fr_library_look)
+        fr_library_look("nvrtc", found, sizeof found);
+}
+
+/* Where it may be, the likeliest first. Returns how many files there are; one of them is in `room`. */
 static int
 candidates(const char **files, char *room, size_t cap)
 {
     static const char *const usual[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
     const char *home = getenv("CUDA_HOME") ? getenv("CUDA_HOME") : getenv("CUDA_PATH");
     int         n = 0;
-    char       *p = room;
 
     if (*fr_env.nvrtc_lib) {
         files[n++] = fr_env.nvrtc_lib;
         return n;
     }
-    *p = '\0';
-    if (fr_library_look)
-        fr_library_look("nvrtc", p, cap / 2);
-    for (; *p && n < MAX_FILES / 2; p += strlen(p) + 1)
+    for (const char *p = found; *p && n < MAX_FILES / 2; p += strlen(p) + 1)
         files[n++] = p;
     if (home) {
-        p = room + cap / 2;
-        snprintf(p, cap / 2, "%s/lib64/libnvrtc.so", home);
-        files[n++] = p;
+        snprintf(room, cap, "%s/lib64/libnvrtc.so", home);
+        files[n++] = room;
     }
     for (size_t i = 0; i < FR_LEN(usual); i++)
         files[n++] = usual[i];
@@ -96,7 +98,7 @@ static fr_status
 open_library(struct fr_err *err)
 {
     const char *files[MAX_FILES];
-    char        room[FILES_BYTES];
+    char        room[FR_ENV_STR_LEN];
     int         major = 0, minor = 0;
     fr_status   st = fr_library_open("CUDA compiler (NVRTC; pip install nvidia-cuda-nvrtc-cu12)", files,
                                      candidates(files, room, sizeof room), symbols, (int)FR_LEN(symbols), &rtc, path,

@@ -1,7 +1,7 @@
 /* jit/nvrtc.h -- CUDA C to code for a GPU by NVIDIA's run-time compiler, looked up when it is first wanted.
  *
  * FRIT_NVRTC_LIB names it; else it is looked for in NVIDIA's Python packages (nvidia-cuda-nvrtc), where fr_library_look
- * finds them, then where the dynamic linker does. Texts have no headers, so nothing else of a toolkit is needed. */
+ * has found them, then where the dynamic linker does. Texts have no headers, so nothing else of a toolkit is needed. */
 #ifndef FR_JIT_NVRTC_H
 #define FR_JIT_NVRTC_H
 
@@ -10,6 +10,9 @@
 #include <stdint.h>
 
 #include "base/status.h"
+
+/* Has it looked for, by the thread that imports us: later ones may not have Python's lock, or wait for who has it. */
+void        fr_nvrtc_configure(void);
 
 /* What the driver loads: a cubin for one architecture, or PTX, which it compiles for newer ones. */
 struct fr_image {

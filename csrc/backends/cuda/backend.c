@@ -3,17 +3,26 @@
 
 #include "backends/cpu/launch.h"
 #include "backends/cuda/kernel.h"
+#include "jit/nvrtc_ahead.h"
 
 /* The host's own functions (backends/host.h) are the CPU's; the device is opened when it is first wanted. */
 static void
 stop(void)
 {
     fr_cpu_stop();
+    fr_ahead_stop();
     fr_cuda_fold_kernels_free();
     fr_cuda_product_kernels_free();
     fr_cuda_scan_kernels_free();
     fr_cuda_take_kernels_free();
     fr_cuda_close();
+}
+
+static fr_status
+start(struct fr_err *err)
+{
+    fr_nvrtc_configure();
+    return fr_cpu_start(err);
 }
 
 static void
@@ -58,10 +67,20 @@ kernel_is_compiled(const struct fr_kernel *k)
     return any;
 }
 
+/* Its sizes are known, and so is the form of the kernel that it will want: several are compiled at once, while plans are made. */
 static void
 bind(const struct fr_kernel *k, struct fr_instance *in)
 {
-    (void)k, (void)in;
+    struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)(uintptr_t)k;
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+    int                    form;
+
+    if (fr_cuda_enter(&d, &ignored) != FR_OK)
+        return;
+    form = fr_cuda_likely_form(c, in, d);
+    fr_cuda_leave(d);
+    fr_cuda_kernel_ask(c, form);
 }
 
 static int
@@ -71,7 +90,7 @@ n_workers(void)
 }
 
 const struct fr_backend fr_cuda_backend = {
-    .name = "cuda", .start = fr_cpu_start, .begin = begin, .stop = stop, .look_ahead = fr_cpu_look_ahead,
+    .name = "cuda", .start = start, .begin = begin, .stop = stop, .look_ahead = fr_cpu_look_ahead,
     .alloc = fr_cuda_alloc, .free = fr_cuda_free, .memory_stats = fr_cuda_memory_stats,
     .memory_reset_peak = fr_cuda_memory_reset_peak, .memory_trim = fr_cuda_memory_trim,
     .wait = wait, .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy,

@@ -8,7 +8,7 @@
 #include "base/env.h"
 #include "base/log.h"
 #include "jit/emit_text.h"
-#include "jit/nvrtc.h"
+#include "jit/nvrtc_ahead.h"
 
 static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_kernel *folds[FR_N_OPS][FR_N_DTYPES];
@@ -93,6 +93,7 @@ fr_cuda_code_free(struct fr_cuda_code *code)
     struct fr_cuda_device *d;
     struct fr_err          ignored;
 
+    fr_ahead_drop(code->ahead);
     /* (The driver unloads what runs when it has run.) */
     if (code->module && fr_cuda_enter(&d, &ignored) == FR_OK) {
         d->driver->module_unload(code->module);
@@ -101,39 +102,92 @@ fr_cuda_code_free(struct fr_cuda_code *code)
     *code = (struct fr_cuda_code){0};
 }
 
+/* What a form is compiled with. */
+struct defines {
+    char        vector[16];
+    const char *define[FR_NVRTC_DEFINES];
+};
+
+static void
+fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
+{
+    snprintf(d->vector, sizeof d->vector, "-DVEC=%d", c->vector);
+    d->define[0] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
+    d->define[1] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
+    d->define[2] = form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : form & FR_CUDA_VECTORS ? d->vector : NULL;
+}
+
+static bool
+is_quick(void)
+{
+    return fr_env.jit_bits == FR_JIT_INTERPRET;
+}
+
 static fr_status
 make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
-    char              vector[16];
-    const char *const defines[FR_NVRTC_DEFINES] = {form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0",
-                                                   form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256",
-                                                   form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1"
-                                                   : form & FR_CUDA_VECTORS   ? vector
-                                                                              : NULL};
-    struct fr_text    text = {0};
-    fr_status         st;
+    struct fr_cuda_code *code = &c->code[form];
+    struct fr_ahead     *ahead = code->ahead;
+    struct fr_text       text = {0};
+    struct fr_image      image = {0};
+    struct defines       defines;
+    fr_status            st;
 
-    snprintf(vector, sizeof vector, "-DVEC=%d", c->vector);
-    TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
-    TRY(fr_cuda_code_make(text.s, "frit_nest", defines, d, &c->code[form], err));
+    code->ahead = NULL;
+    if (ahead) {
+        TRY(fr_ahead_take(ahead, &image, err));
+    } else {
+        fill_defines(c, form, &defines);
+        TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
+        if (fr_env.debug >= 4)
+            fr_log(4, "%s", text.s);
+        TRY(fr_nvrtc_compile(text.s, d->arch, defines.define, is_quick(), &image, err));
+    }
+    TRY(load_image(&image, "frit_nest", d, code, err));
     if (form & FR_CUDA_SHARED_ROWS) /* more than 48 KB have to be asked for */
-        TRY(fr_cuda_check(d->driver->function_set(c->code[form].function, FR_CUDA_DYNAMIC_SHARED,
-                                                  d->shared_bytes - FR_CUDA_STATIC_BYTES),
+        TRY(fr_cuda_check(d->driver->function_set(code->function, FR_CUDA_DYNAMIC_SHARED, d->shared_bytes - FR_CUDA_STATIC_BYTES),
                           "shared memory of a kernel", err));
 out:
     fr_text_clear(&text);
+    fr_image_clear(&image);
     if (st != FR_OK)
-        fr_cuda_code_free(&c->code[form]);
+        fr_cuda_code_free(code);
     return st;
 }
 
+/* (Plans are made on other threads than those that launch.) */
 fr_status
 fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
 {
-    fr_status st = FR_LIKELY(c->code[form].function != NULL) ? FR_OK : make(c, form, d, err);
+    fr_status st = FR_OK;
 
+    pthread_mutex_lock(&lock);
+    if (FR_UNLIKELY(!c->code[form].function))
+        st = make(c, form, d, err);
     *out = c->code[form].function;
+    pthread_mutex_unlock(&lock);
     return st;
+}
+
+void
+fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form)
+{
+    struct fr_cuda_device *d;
+    struct fr_text         text = {0};
+    struct defines         defines;
+    struct fr_err          ignored;
+
+    if (fr_cuda_enter(&d, &ignored) != FR_OK) /* the launch will say so */
+        return;
+    pthread_mutex_lock(&lock);
+    if (!c->code[form].function && !c->code[form].ahead && fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, &ignored) == FR_OK) {
+        fill_defines(c, form, &defines);
+        c->code[form].ahead = fr_ahead_ask(text.s, d->arch, defines.define, is_quick());
+        text.s = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    fr_text_clear(&text);
+    fr_cuda_leave(d);
 }
 
 static fr_status

@@ -10,6 +10,7 @@
 struct fr_cuda_code {
     fr_cuda_module   module;
     fr_cuda_function function;
+    struct fr_ahead *ahead;           /* it has been asked for */
 };
 
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
@@ -32,6 +33,8 @@ fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, str
 void      fr_cuda_kernel_free(struct fr_kernel *);
 /* Its function in a form; has it made and loaded first. Within fr_cuda_enter. */
 fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
+/* A form of it will be wanted: it is made by threads of our own, if it is not there. On any thread. */
+void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form);
 /* The function `name` of a text. Within fr_cuda_enter; fr_cuda_code_free, which need not be, ends it. */
 fr_status fr_cuda_code_make(const char *text, const char *name, const char *const *defines, struct fr_cuda_device *,
                             struct fr_cuda_code *out, struct fr_err *);
@@ -50,6 +53,8 @@ void      fr_cuda_scan_kernels_free(void);
 fr_status fr_cuda_take(const struct fr_call *, char *const *ptr, struct fr_err *);
 void      fr_cuda_take_kernels_free(void);
 
+/* launch.c: the form that instances of such sizes take where all is aligned. */
+int       fr_cuda_likely_form(const struct fr_cuda_kernel *, const struct fr_instance *, const struct fr_cuda_device *);
 /* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);
 /* Whether rows of such a nest are better a warp's than a block's. */

@@ -566,6 +566,29 @@ launch_instance(struct job *j, const struct fr_instance *in, struct fr_err *err)
     return j->kernel->streams ? launch_streams(j, err) : launch_all(j, err);
 }
 
+int
+fr_cuda_likely_form(const struct fr_cuda_kernel *c, const struct fr_instance *in, const struct fr_cuda_device *d)
+{
+    struct job        *j = fr_calloc(1, sizeof *j);
+    struct fr_instance here = *in;
+    char              *somewhere[FR_MAX_OPERANDS];
+    int                form = 0;
+
+    if (!j)
+        return 0;
+    for (int k = 0; k < FR_MAX_OPERANDS; k++)   /* aligned, and apart */
+        somewhere[k] = (char *)((uintptr_t)(k + 1) << 20);
+    j->kernel = (struct fr_cuda_kernel *)(uintptr_t)c;
+    j->device = (struct fr_cuda_device *)(uintptr_t)d;
+    here.ptr = somewhere;
+    find_axes(j, &here);
+    if (!c->has_stages && !c->accumulates && j->n_rows == 1 && j->n_axes == j->here && j->n_inner >= WORTH_VECTORS)
+        j->n_inner -= j->n_inner % c->vector;
+    form = choose_form(j);
+    fr_free(j);
+    return form;
+}
+
 fr_status
 fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
 {
