@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo quick check bench soak suites asan tsan accuracy bless layers clean
+.PHONY: all demo quick check bench soak suites gpu asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -24,16 +24,25 @@ quick:
 soak:
 	.ci/setup check
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
-	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "no compiler"
+	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "no compiler" "a GPU"
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions"
 	$(PY) -m tests.fuzz --seeds 0:20000
 	$(PY) -m tests.fuzz --functions --seeds 0:20000
 	$(PY) -m tests.fuzz --scripts --seeds 0:20000
+	$(PY) -m tests.fake_gpu -m tests.fuzz --functions --seeds 0:2000
 
 # scikit-learn's and SciPy's own tests of array libraries, on frit.
 suites:
 	.ci/setup check
 	$(PY) -m tests.suites
+
+# On a machine with an NVIDIA GPU: core tests and random programs on it, then what its kernels reach, as a page.
+gpu:
+	.ci/setup check
+	$(PY) -m tests.check --gpu
+	$(PY) -m pytest -q tests/test_text.py -k device
+	FRIT_DEVICE=cuda $(PY) -m tests.fuzz --functions --seeds 0:20000
+	FRIT_DEVICE=cuda $(PY) -m benchmarks.gpu --html build/gpu.html
 
 asan:
 	.ci/setup check

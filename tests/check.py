@@ -1,6 +1,6 @@
 """What `make check` runs: all tests once, then the core tests in every way in which frit can run.
 
-    python -m tests.check [--quick | --sanitize | --race] [--list] [NAME...]
+    python -m tests.check [--quick | --sanitize | --race | --gpu] [--list] [NAME...]
 
 Each configuration is a pytest process of its own, two of them at a time; the last line counts the tests of
 all of them."""
@@ -31,12 +31,30 @@ def has_gpu_compiler():
         return False
 
 
+def on_gpu(core, apart):
+    """Core tests for a GPU: what raises no flags warns of nothing, NaNs that arithmetic makes have another sign, products are
+    BLAS's on the host, and nothing runs node by node, in bands or by what a processor has chosen."""
+    out = {f"tests/test_{name}.py" for name in ("bands", "eager", "guest", "launch", "moves", "operations", "prefetch", "warnings", *apart)}
+    return [*(f for f in core if f not in out),
+            "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
+            " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"]
+
+
+def core_tests():
+    # (Only files with core tests: importing and collecting the others takes seconds each time.)
+    files = [f for f in sorted(glob.glob("tests/test_*.py", root_dir=ROOT)) if "mark.core" in open(os.path.join(ROOT, f)).read()]
+    return files, [*files, "-m", "core and not soak and not own"]
+
+
+def gpu():
+    """The core tests on the GPU that is there."""
+    yield "a GPU", {"FRIT_DEVICE": os.environ.get("FRIT_DEVICE", "cuda"), "FRIT_OFF": "device_products"}, on_gpu(core_tests()[1], ())
+
+
 def configurations():
     """(name, environment, pytest arguments)"""
     empty = tempfile.mkdtemp(prefix="frit-no-tools-")
-    # (Only files with core tests: importing and collecting the others takes seconds each time.)
-    files = [f for f in sorted(glob.glob("tests/test_*.py", root_dir=ROOT)) if "mark.core" in open(os.path.join(ROOT, f)).read()]
-    core = [*files, "-m", "core and not soak and not own"]
+    files, core = core_tests()
     short = {"FRIT_FUZZ": "150", "FRIT_REDUCTIONS": "250"}
 
     def without(*names):
@@ -60,15 +78,12 @@ def configurations():
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
            [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
-    # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles: what raises no flags warns of nothing, and NaNs that
-    # arithmetic makes have another sign; products are not BLAS's. Regressions, dtypes and strided reductions are many kernels: soak has them.
+    # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles. Regressions, dtypes and strided reductions are many
+    # kernels: soak has them.
     if has_gpu_compiler():
         from tests import fake_gpu
-        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20"},
-               [*without("bands", "einsum", "eager", "guest", "launch", "moves", "operations", "prefetch", "products", "warnings",
-                         *([] if soak else ["numerics", "regressions", "strided", "hard_cases"])),
-                "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
-                " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"])
+        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products"},
+               on_gpu(core, () if soak else ("numerics", "regressions", "strided", "hard_cases")))
     levels = isa_levels()
     for level in levels[:-1] if soak else levels[:1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", **short},
@@ -130,6 +145,7 @@ def run(name, env, pytest_args):
 def main(args):
     chosen = [a for a in args if not a.startswith("-")]
     ways = list(quick() if "--quick" in args else sanitized() if "--sanitize" in args else raced() if "--race" in args
+                else gpu() if "--gpu" in args
                 else configurations())
     if "--list" in args:
         print(*(name for name, _, _ in ways), sep="\n")

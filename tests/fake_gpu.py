@@ -1,11 +1,13 @@
 """The CUDA driver of tests/cuda/driver.c, which needs no GPU: built, named to a process, asked for what it has counted.
 
-    python -m tests.fake_gpu          where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that runs frit on it"""
+    python -m tests.fake_gpu                        where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that runs frit on it
+    python -m tests.fake_gpu -m tests.fuzz ...      Python with these arguments, on it"""
 import ctypes
 import glob
 import hashlib
 import os
 import subprocess
+import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "tests", "cuda")
@@ -49,4 +51,7 @@ def counts():
 
 
 if __name__ == "__main__":
-    print(library())
+    if len(sys.argv) == 1:
+        print(library())
+    else:
+        sys.exit(subprocess.run([sys.executable, *sys.argv[1:]], env={**os.environ, **environment()}).returncode)

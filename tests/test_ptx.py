@@ -6,6 +6,7 @@ import math
 import os
 import re
 import shutil
+import subprocess
 import tempfile
 
 import numpy as np
@@ -1275,3 +1276,28 @@ def test_sanitized(lib, rtc):
         for path in T.GOLDEN:
             test_golden_nests(sanitized, lib, rtc, path, "compute_80")
         test_cuda_text(sanitized, rtc, "compute_80")
+
+
+@pytest.mark.skipif(not shutil.which("ptxas"), reason="ptxas is not installed")
+@pytest.mark.parametrize("arch", ["80", "90", "100", "120"])
+def test_registers(rtc, tmp_path, arch):
+    """What ptxas makes of golden kernels: at most 64 registers and none spilled without outer axes, whose function is called; a few
+    more for sm_100 and newer. (Eight reductions in one kernel are too many.)"""
+    found = {}
+    for path in T.GOLDEN:
+        text = path.with_suffix(".cu").read_text()
+        for form in ([b"-DOUTER=0"], [b"-DOUTER=1"], [b"-DOUTER=0", b"-DROW=32", b"-DSHARED=1"], [b"-DOUTER=0", b"-DVEC=4"]):
+            source = tmp_path / "kernel.ptx"
+            made = ptx.compile_ptx(rtc, text, "compute_" + arch, *form)
+            source.write_text(made if isinstance(made, str) else made.decode())
+            said = subprocess.run(["ptxas", "-v", f"-arch=sm_{arch}", source, "-o", tmp_path / "kernel.cubin"], capture_output=True, text=True)
+            if "Unsupported .version" in said.stderr:
+                pytest.skip("ptxas is older than NVRTC")
+            assert said.returncode == 0, said.stderr
+            registers = max(int(n) for n in re.findall(r"Used (\d+) registers", said.stderr))
+            spilled = max(int(n) for n in re.findall(r"(\d+) bytes spill stores", said.stderr))
+            flat = form[0] == b"-DOUTER=0" and arch in ("80", "90")
+            most, spills = (112, 160) if path.stem == "reductions" else (64, 0) if flat else (96, 64)
+            if registers > most or spilled > spills:
+                found[path.stem, form[-1]] = registers, spilled
+    assert not found

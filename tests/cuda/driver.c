@@ -600,6 +600,15 @@ cuModuleGetFunction(struct function **out, struct module *m, const char *name)
 }
 
 EXPORT int
+cuFuncGetAttribute(int *value, int attribute, struct function *f)
+{
+    int result = enter(true);
+
+    *value = attribute == 1 ? (int)f->facts.shared_bytes : 0;
+    return result ? result : leave(OK);
+}
+
+EXPORT int
 cuFuncSetAttribute(struct function *f, int attribute, int value)
 {
     int result = enter(true);

@@ -123,6 +123,18 @@ is_quick(void)
     return fr_env.jit_bits == FR_JIT_INTERPRET;
 }
 
+/* More than 48 KB have to be asked for. */
+static fr_status
+ask_for_shared(struct fr_cuda_code *code, struct fr_cuda_device *d, struct fr_err *err)
+{
+    int       own = 0;
+    fr_status st = fr_cuda_check(d->driver->function_get(&own, FR_CUDA_STATIC_SHARED, code->function), "shared memory of a kernel", err);
+
+    code->most_shared = d->shared_bytes - own;
+    return st != FR_OK ? st : fr_cuda_check(d->driver->function_set(code->function, FR_CUDA_DYNAMIC_SHARED, code->most_shared),
+                                            "shared memory of a kernel", err);
+}
+
 static fr_status
 make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
@@ -144,9 +156,8 @@ make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err
         TRY(fr_nvrtc_compile(text.s, d->arch, defines.define, is_quick(), &image, err));
     }
     TRY(load_image(&image, "frit_nest", d, code, err));
-    if (form & FR_CUDA_SHARED_ROWS) /* more than 48 KB have to be asked for */
-        TRY(fr_cuda_check(d->driver->function_set(code->function, FR_CUDA_DYNAMIC_SHARED, d->shared_bytes - FR_CUDA_STATIC_BYTES),
-                          "shared memory of a kernel", err));
+    if (form & FR_CUDA_SHARED_ROWS)
+        TRY(ask_for_shared(code, d, err));
 out:
     fr_text_clear(&text);
     fr_image_clear(&image);
@@ -157,7 +168,8 @@ out:
 
 /* (Plans are made on other threads than those that launch.) */
 fr_status
-fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
+fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, fr_cuda_function *out, int *most_shared,
+                   struct fr_err *err)
 {
     fr_status st = FR_OK;
 
@@ -165,6 +177,7 @@ fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d,
     if (FR_UNLIKELY(!c->code[form].function))
         st = make(c, form, d, err);
     *out = c->code[form].function;
+    *most_shared = c->code[form].most_shared;
     pthread_mutex_unlock(&lock);
     return st;
 }

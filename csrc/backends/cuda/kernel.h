@@ -11,6 +11,7 @@ struct fr_cuda_code {
     fr_cuda_module   module;
     fr_cuda_function function;
     struct fr_ahead *ahead;           /* it has been asked for */
+    int              most_shared;     /* of a form that keeps rows: bytes that a block may have beside what it has anyway */
 };
 
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
@@ -31,8 +32,9 @@ struct fr_cuda_kernel {
 
 fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_kernel_free(struct fr_kernel *);
-/* Its function in a form; has it made and loaded first. Within fr_cuda_enter. */
-fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, struct fr_err *);
+/* Its function in a form, and where rows are kept the most of shared memory; has it made and loaded first. Within fr_cuda_enter. */
+fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, int *most_shared,
+                             struct fr_err *);
 /* A form of it will be wanted: it is made by threads of our own, if it is not there. On any thread. */
 void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form);
 /* The function `name` of a text. Within fr_cuda_enter; fr_cuda_code_free, which need not be, ends it. */

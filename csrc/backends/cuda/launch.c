@@ -270,6 +270,12 @@ choose_form(const struct job *j)
     return form;
 }
 
+static unsigned
+rows_of_block(int form)
+{
+    return form & FR_CUDA_WARP_ROWS ? WIDE / 32 : 1;
+}
+
 static struct grid
 choose_grid(const struct job *j, int form)
 {
@@ -278,8 +284,8 @@ choose_grid(const struct job *j, int form)
     int64_t     n;
 
     if (j->kernel->has_stages) {
-        if (form & FR_CUDA_WARP_ROWS)
-            g.block_x = 32, g.block_y = WIDE / 32;
+        g.block_y = rows_of_block(form);
+        g.block_x = WIDE / g.block_y;
         g.x = blocks(rest->n_shared_indices * (j->kernel->accumulates ? 1 : rest->n_rows), g.block_y,
                      (int64_t)j->device->n_multiprocessors * BLOCKS_EACH);
         return g;
@@ -303,11 +309,12 @@ launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, unsig
 {
     const struct fr_cuda_driver *d = j->device->driver;
     const size_t n = j->kernel->layout.n_bytes;
-    void        *there = fr_cuda_alloc(n, err), *argument[] = {&there};
+    struct fr_err said;
+    void        *there = fr_cuda_alloc(n, &said), *argument[] = {&there};
     fr_status    st;
 
     if (!there)
-        return fr_backend_refused(err, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
+        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
     TRY(fr_cuda_copy_in(there, j->args, n, err));
     TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, j->device->stream, argument, NULL),
                       "a kernel's launch", err));
@@ -324,11 +331,17 @@ launch_part(struct job *j, struct fr_err *err)
     void            *argument[] = {j->args}, *scratch = NULL;
     size_t           row_bytes = fr_cuda_row_bytes(c->k.nest, j->n_inner), n_scratch = 0;
     unsigned         shared = 0;
+    struct fr_err    said;
     fr_cuda_function f;
     struct grid      g;
-    const int        form = choose_form(j);
-    fr_status        st = fr_cuda_kernel_get(c, form, j->device, &f, err);
+    int              form = choose_form(j), most_shared;
+    fr_status        st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
 
+    /* What its sums have in shared memory leaves no room for rows. */
+    if (st == FR_OK && form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(form) > (size_t)most_shared) {
+        form &= ~FR_CUDA_SHARED_ROWS;
+        st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
+    }
     if (st != FR_OK)
         return st;
     fill_args(j, 0);
@@ -337,8 +350,8 @@ launch_part(struct job *j, struct fr_err *err)
         shared = (unsigned)row_bytes * g.block_y;
     } else if (row_bytes) {
         n_scratch = row_bytes * g.x * g.block_y;
-        if (!(scratch = fr_cuda_alloc(n_scratch, err)))
-            return fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
+        if (!(scratch = fr_cuda_alloc(n_scratch, &said)))
+            return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
         fill_args(j, (uint64_t)(uintptr_t)scratch);
     }
     st = c->layout.by_address
@@ -527,6 +540,7 @@ launch_streams(struct job *j, struct fr_err *err)
     bool          begun[FR_MAX_OPERANDS];
     char         *base[FR_MAX_OPERANDS], *origin[FR_MAX_OPERANDS];
     int64_t       at[FR_LAUNCH_AXES + 1] = {0}, most = j->n_rows > 0 ? j->n_rows : 1;
+    struct fr_err said;
     fr_status     st = FR_OK;
 
     for (int i = 0; i < n_streams; i++) {
@@ -537,8 +551,8 @@ launch_streams(struct job *j, struct fr_err *err)
     for (int i = 0; i < n_streams; i++)
         s[i].n_bytes = (size_t)(most * s[i].n * fr_dtype_size(s[i].dtype));
     for (int i = 0; i < n_streams; i++)
-        if (!(s[i].scratch = fr_cuda_alloc(s[i].n_bytes, err)))
-            TRY(fr_backend_refused(err, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
+        if (!(s[i].scratch = fr_cuda_alloc(s[i].n_bytes, &said)))
+            TRY(fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
     j->here = j->n_axes;
     memcpy(origin, j->ptr, sizeof origin);
     do {

@@ -3,6 +3,7 @@
 
 #include "backends/cuda/kernel.h"
 #include "backends/stack.h"
+#include "base/ways.h"
 #include "jit/emit_text.h"
 
 enum { MOST_Z = 65535 };
@@ -67,7 +68,7 @@ fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     struct fr_stack        s;
     fr_status              st;
 
-    if (c->axis == FR_PRODUCT_IN_LANES)
+    if (c->axis == FR_PRODUCT_IN_LANES || fr_is_off(FR_OFF_device_products))
         return FR_ENOTSUP;
     if (c->out->n_elems == 0)
         return FR_OK;
@@ -78,6 +79,7 @@ fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     do
         TRY(launch_stack(&s, d, f, err));
     while (fr_stack_next(&s));
+    fr_count_way(FR_WAY_device_products);
 out:
     fr_cuda_leave(d);
     return st;
