@@ -9,10 +9,10 @@ import os
 import subprocess
 import sys
 
+from . import ptx
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FOLDER = os.path.join(ROOT, "tests", "cuda")
-FLAGS = ["-std=gnu11", "-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-frounding-math",
-         "-fno-strict-aliasing", "-fvisibility=hidden", "-Wall", "-Wextra", "-fPIC", "-shared"]
+FLAGS = [*ptx.FLAGS, "-fvisibility=hidden", "-shared"]
 FIELDS = """n_calls n_launches n_instructions n_lane_instructions load_bytes store_bytes load_sectors store_sectors
     ideal_load_sectors ideal_store_sectors n_conflicts n_barriers n_divergent n_blocks_live bytes_live bytes_peak n_streams n_pools
     n_modules n_contexts""".split()
@@ -20,9 +20,9 @@ FIELDS = """n_calls n_launches n_instructions n_lane_instructions load_bytes sto
 
 def library():
     """The driver's path; it is compiled where its sources have changed."""
-    sources = sorted(glob.glob(os.path.join(FOLDER, "*.c")))
+    sources = sorted(glob.glob(os.path.join(ptx.FOLDER, "*.c")))
     digest = hashlib.sha256(" ".join(FLAGS).encode())
-    for path in sorted(glob.glob(os.path.join(FOLDER, "*"))):
+    for path in sorted(glob.glob(os.path.join(ptx.FOLDER, "*"))):
         with open(path, "rb") as file:
             digest.update(file.read())
     out = os.path.join(ROOT, "build", f"fake-gpu-{digest.hexdigest()[:16]}.so")

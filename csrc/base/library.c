@@ -12,7 +12,7 @@ fill(const char *what, void *handle, const char *file, const struct fr_symbol *s
     for (int i = 0; i < n; i++) {
         void *address = dlsym(handle, symbols[i].name);
 
-        if (!address && !symbols[i].may_lack)
+        if (!address)
             return fr_fail(err, FR_EDEVICE, "%s: %s is too old, it has no %s", what, file, symbols[i].name);
         memcpy((char *)table + symbols[i].at, &address, sizeof address);
     }

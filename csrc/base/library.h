@@ -12,7 +12,6 @@
 struct fr_symbol {
     const char *name;
     size_t      at;
-    bool        may_lack;     /* older libraries do not have it: its address is then NULL */
 };
 
 /* Opens the first of `n_files` that the dynamic linker finds, and fills the table. It stays open: others may have its

@@ -275,7 +275,7 @@ void
 fr_write_c(struct fr_writer *w)
 {
     const struct fr_nest *nest = w->nest;
-    const bool            stages = fr_has_stages(nest);
+    const bool            stages = fr_nest_has_stages(nest);
     size_t                start;
 
     if (stages) {

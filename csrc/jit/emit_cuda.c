@@ -89,37 +89,26 @@ write_seek(struct fr_writer *w, const char *shared, const char *walked)
         W("%sptr[%d] = OUTER ? at_outer(g, %d, %s, %s) : g.ptr[%d];\n", w->indent, k, k, shared, walked, k);
 }
 
-/* Operand k is read or written by FULL instructions, element by element side by side. */
-static bool
-is_vector(const struct fr_nest *nest, int k, bool *written)
+bool
+fr_cuda_is_vector(const struct fr_nest *nest, int operand)
 {
     bool is = false;
 
     for (uint32_t i = 0; i < nest->n_insts; i++)
-        is |= fr_inst_has_operand(&nest->insts[i]) && nest->insts[i].kind != FR_INST_IOTA && nest->insts[i].operand == k &&
+        is |= fr_inst_has_operand(&nest->insts[i]) && nest->insts[i].kind != FR_INST_IOTA && nest->insts[i].operand == operand &&
               nest->insts[i].level == FR_LEVEL_FULL;
-    *written = nest->operands[k].flags & FR_OPERAND_WRITTEN;
-    return is && nest->operands[k].access == FR_ACCESS_UNIT;
+    return is && nest->operands[operand].access == FR_ACCESS_UNIT;
 }
 
 int
 fr_cuda_vector(const struct fr_nest *nest)
 {
-    int  largest = 0;
-    bool written;
+    int largest = 0;
 
     for (int k = 0; k < nest->n_operands; k++)
-        if (is_vector(nest, k, &written) && fr_dtype_size(nest->operands[k].dtype) > largest)
+        if (fr_cuda_is_vector(nest, k) && fr_dtype_size(nest->operands[k].dtype) > largest)
             largest = fr_dtype_size(nest->operands[k].dtype);
     return largest == 0 || largest > 8 ? 1 : 16 / largest;
-}
-
-bool
-fr_cuda_is_vector(const struct fr_nest *nest, int operand)
-{
-    bool written;
-
-    return is_vector(nest, operand, &written);
 }
 
 /* Vectors of the operands: read, or declared for what is written; or stored. */
@@ -127,10 +116,10 @@ static void
 write_vectors(struct fr_writer *w, bool ends)
 {
     for (int k = 0; k < w->nest->n_operands; k++) {
-        const int parts = fr_parts(w->nest->operands[k].dtype);
-        bool      written;
+        const int  parts = fr_parts(w->nest->operands[k].dtype);
+        const bool written = w->nest->operands[k].flags & FR_OPERAND_WRITTEN;
 
-        if (!is_vector(w->nest, k, &written))
+        if (!fr_cuda_is_vector(w->nest, k))
             continue;
         if (!ends && written)
             W("%sstruct vec%d q%d;\n", w->indent, k, k);
@@ -147,9 +136,8 @@ write_vector_types(struct fr_writer *w)
     W("\n#ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */\n#define VEC 1\n#endif\n");
     for (int k = 0; k < w->nest->n_operands; k++) {
         const fr_dtype d = w->nest->operands[k].dtype;
-        bool           written;
 
-        if (is_vector(w->nest, k, &written))
+        if (fr_cuda_is_vector(w->nest, k))
             W("struct __align__(VEC * %d < 16 ? VEC * %d : 16) vec%d { %s v[VEC * %d]; };\n", fr_dtype_size(d), fr_dtype_size(d), k,
               fr_part_memory_type(d), fr_parts(d));
     }
@@ -494,7 +482,7 @@ void
 fr_write_cuda(struct fr_writer *w)
 {
     write_head(w);
-    if (!fr_has_stages(w->nest)) {
+    if (!fr_nest_has_stages(w->nest)) {
         if (!fr_nest_accumulates(w->nest))
             write_vector_types(w);
         write_entry(w);

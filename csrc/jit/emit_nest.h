@@ -93,8 +93,6 @@ void fr_write_share(struct fr_writer *, int i);
 
 /* ---- emit_stage.c: stages ---- */
 
-/* Whether the nest needs struct row and functions for its elements. */
-bool fr_has_stages(const struct fr_nest *);
 /* What a REDUCE accumulates in: halves in f32, the best value of argmax. */
 fr_dtype fr_reduce_dtype(const struct fr_nest *, const struct fr_inst *);
 bool     fr_reduce_is_sum(const struct fr_inst *);

@@ -19,12 +19,6 @@ fr_reduce_is_sum(const struct fr_inst *in)
     return in->kind == FR_INST_REDUCE && in->op == FR_OP_sum;
 }
 
-bool
-fr_has_stages(const struct fr_nest *nest)
-{
-    return nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
-}
-
 void
 fr_write_row_struct(struct fr_writer *w)
 {

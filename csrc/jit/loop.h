@@ -166,6 +166,13 @@ bool      fr_nest_finds_places(const struct fr_inst *insts, size_t n_insts);
 /* Whether it computes something where there are no elements: only a reduction does, or a store of row values. */
 bool      fr_nest_computes_of_nothing(const struct fr_nest *);
 
+/* Whether rows are gone through stage by stage: else it is plain loops. */
+static inline bool
+fr_nest_has_stages(const struct fr_nest *nest)
+{
+    return nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
+}
+
 /* Whether the nest accumulates rows (has an ACCUM). */
 bool      fr_nest_accumulates(const struct fr_nest *);
 

@@ -38,7 +38,7 @@ static struct nvrtc {
 } rtc;
 
 static const struct fr_symbol symbols[] = {
-#define ROW(field, name, arguments) {name, offsetof(struct nvrtc, field), false},
+#define ROW(field, name, arguments) {name, offsetof(struct nvrtc, field)},
     NVRTC_FUNCTIONS(ROW)
 #undef ROW
 };
@@ -51,12 +51,6 @@ static bool            is_open;
 static char            path[FR_ENV_STR_LEN], found[FILES_BYTES];   /* files of Python packages, one behind the other */
 static int             archs[MAX_ARCHS], n_archs, version;
 static atomic_ullong   n_compiled, n_hits, n_misses, compile_us;
-
-const char *
-fr_nvrtc_path(void)
-{
-    return path;
-}
 
 void
 fr_nvrtc_configure(void)
@@ -123,15 +117,6 @@ begin(struct fr_err *err)
     if (!is_open)
         st = open_library(err);
     pthread_mutex_unlock(&lock);
-    return st;
-}
-
-fr_status
-fr_nvrtc_version(int *out, struct fr_err *err)
-{
-    fr_status st = begin(err);
-
-    *out = version;
     return st;
 }
 

@@ -34,8 +34,5 @@ struct fr_nvrtc_stats {
     uint64_t n_compiled, n_disk_hits, n_disk_misses, compile_us;
 };
 void        fr_nvrtc_stats(struct fr_nvrtc_stats *);
-/* 12090: version 12.9. Which library it is in. */
-fr_status   fr_nvrtc_version(int *version, struct fr_err *);
-const char *fr_nvrtc_path(void);
 
 #endif

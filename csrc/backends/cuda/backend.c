@@ -12,9 +12,7 @@ stop(void)
     fr_cpu_stop();
     fr_ahead_stop();
     fr_cuda_fold_kernels_free();
-    fr_cuda_product_kernels_free();
-    fr_cuda_scan_kernels_free();
-    fr_cuda_take_kernels_free();
+    fr_cuda_codes_free();
     fr_cuda_close();
 }
 
@@ -74,13 +72,11 @@ bind(const struct fr_kernel *k, struct fr_instance *in)
     struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)(uintptr_t)k;
     struct fr_cuda_device *d;
     struct fr_err          ignored;
-    int                    form;
 
-    if (fr_cuda_enter(&d, &ignored) != FR_OK)
+    if (fr_cuda_enter(&d, &ignored) != FR_OK) /* the launch will say so */
         return;
-    form = fr_cuda_likely_form(c, in, d);
+    fr_cuda_kernel_ask(c, fr_cuda_likely_form(c, in, d), d);
     fr_cuda_leave(d);
-    fr_cuda_kernel_ask(c, form);
 }
 
 static int

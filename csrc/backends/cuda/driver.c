@@ -13,7 +13,7 @@ static bool                  is_open;
 static pid_t                 opened_by;
 
 static const struct fr_symbol symbols[] = {
-#define DRIVER(field, name, arguments) {name, offsetof(struct fr_cuda_driver, field), false},
+#define DRIVER(field, name, arguments) {name, offsetof(struct fr_cuda_driver, field)},
 #include "backends/cuda/driver.def"
 };
 

@@ -29,11 +29,11 @@ struct fr_cuda_pool_properties {
 };
 
 /* Results, attributes and flags of the driver that are used here, by their names there. */
-enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_NO_DEVICE = 100, FR_CUDA_NOT_READY = 600 };
-enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_CLOCK_KHZ = 13, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
-       FR_CUDA_L2_BYTES = 38, FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
+enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2 };
+enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
+       FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
-enum { FR_CUDA_POOL_KEEPS = 4, FR_CUDA_POOL_RESERVED = 5 };
+enum { FR_CUDA_POOL_KEEPS = 4 };
 enum { FR_CUDA_NON_BLOCKING = 1 };
 enum { FR_CUDA_ERROR_LOG = 5, FR_CUDA_ERROR_LOG_BYTES = 6 };   /* options of module_load */
 

@@ -12,6 +12,9 @@
 
 static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_kernel *folds[FR_N_OPS][FR_N_DTYPES];
+static struct fr_cuda_code *codes;                       /* those of calls and scans */
+
+static void free_code(struct fr_cuda_code *);
 
 static struct fr_cuda_kernel *
 own(struct fr_kernel *k)
@@ -32,7 +35,7 @@ fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr
         return st;
     }
     fr_cuda_layout(nest, &c->layout);
-    c->has_stages = nest->n_stages > 1 || (nest->flags & FR_NEST_REDUCES);
+    c->has_stages = fr_nest_has_stages(nest);
     c->vector = fr_cuda_vector(nest);
     c->accumulates = fr_nest_accumulates(nest);
     for (int k = 0; k < nest->n_operands; k++)
@@ -47,7 +50,7 @@ fr_cuda_kernel_free(struct fr_kernel *k)
     struct fr_cuda_kernel *c = own(k);
 
     for (int i = 0; i < FR_CUDA_FORMS; i++)
-        fr_cuda_code_free(&c->code[i]);
+        free_code(&c->code[i]);
     fr_nest_free(c->k.nest);
     fr_free(c);
 }
@@ -69,26 +72,36 @@ load_image(const struct fr_image *image, const char *name, struct fr_cuda_device
     return st;
 }
 
-fr_status
-fr_cuda_code_make(const char *text, const char *name, const char *const *defines, struct fr_cuda_device *d, struct fr_cuda_code *out,
-                  struct fr_err *err)
+static bool
+is_quick(void)
 {
-    struct fr_image image = {0};
-    fr_status       st;
+    return fr_env.jit_bits == FR_JIT_INTERPRET;
+}
 
-    if (fr_env.debug >= 4)
+/* What has been asked for is taken; else the text is compiled. */
+static fr_status
+make_code(struct fr_cuda_code *code, const char *text, const char *name, const char *const *defines, struct fr_cuda_device *d,
+          struct fr_err *err)
+{
+    struct fr_ahead *ahead = code->ahead;
+    struct fr_image  image = {0};
+    fr_status        st;
+
+    code->ahead = NULL;
+    if (!ahead && fr_env.debug >= 4)
         fr_log(4, "%s", text);
-    TRY(fr_nvrtc_compile(text, d->arch, defines, fr_env.jit_bits == FR_JIT_INTERPRET, &image, err));
-    TRY(load_image(&image, name, d, out, err));
+    TRY(ahead ? fr_ahead_take(ahead, &image, err) : fr_nvrtc_compile(text, d->arch, defines, is_quick(), &image, err));
+    TRY(load_image(&image, name, d, code, err));
 out:
     fr_image_clear(&image);
     if (st != FR_OK)
-        fr_cuda_code_free(out);
+        free_code(code);
     return st;
 }
 
-void
-fr_cuda_code_free(struct fr_cuda_code *code)
+/* Need not be within fr_cuda_enter. */
+static void
+free_code(struct fr_cuda_code *code)
 {
     struct fr_cuda_device *d;
     struct fr_err          ignored;
@@ -100,6 +113,37 @@ fr_cuda_code_free(struct fr_cuda_code *code)
         fr_cuda_leave(d);
     }
     *code = (struct fr_cuda_code){0};
+}
+
+fr_status
+fr_cuda_code_get(struct fr_cuda_code *code, const struct fr_cuda_source *of, struct fr_cuda_device *d, fr_cuda_function *out,
+                 struct fr_err *err)
+{
+    struct fr_text text = {0};
+    fr_status      st = FR_OK;
+
+    pthread_mutex_lock(&lock);
+    if (FR_UNLIKELY(!code->function)) {
+        TRY(of->write(&text, of, err));
+        TRY(make_code(code, text.s, of->name, of->defines, d, err));
+        code->next = codes;
+        codes = code;
+    }
+out:
+    *out = code->function;
+    pthread_mutex_unlock(&lock);
+    fr_text_clear(&text);
+    return st;
+}
+
+void
+fr_cuda_codes_free(void)
+{
+    for (struct fr_cuda_code *code = codes, *next; code; code = next) {
+        next = code->next;
+        free_code(code);
+    }
+    codes = NULL;
 }
 
 /* What a form is compiled with. */
@@ -115,12 +159,6 @@ fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
     d->define[0] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
     d->define[1] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
     d->define[2] = form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : form & FR_CUDA_VECTORS ? d->vector : NULL;
-}
-
-static bool
-is_quick(void)
-{
-    return fr_env.jit_bits == FR_JIT_INTERPRET;
 }
 
 /* More than 48 KB have to be asked for. */
@@ -139,30 +177,20 @@ static fr_status
 make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err *err)
 {
     struct fr_cuda_code *code = &c->code[form];
-    struct fr_ahead     *ahead = code->ahead;
     struct fr_text       text = {0};
-    struct fr_image      image = {0};
     struct defines       defines;
     fr_status            st;
 
-    code->ahead = NULL;
-    if (ahead) {
-        TRY(fr_ahead_take(ahead, &image, err));
-    } else {
-        fill_defines(c, form, &defines);
+    fill_defines(c, form, &defines);
+    if (!code->ahead)
         TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
-        if (fr_env.debug >= 4)
-            fr_log(4, "%s", text.s);
-        TRY(fr_nvrtc_compile(text.s, d->arch, defines.define, is_quick(), &image, err));
-    }
-    TRY(load_image(&image, "frit_nest", d, code, err));
+    TRY(make_code(code, text.s, "frit_nest", defines.define, d, err));
     if (form & FR_CUDA_SHARED_ROWS)
         TRY(ask_for_shared(code, d, err));
 out:
     fr_text_clear(&text);
-    fr_image_clear(&image);
     if (st != FR_OK)
-        fr_cuda_code_free(code);
+        free_code(code);
     return st;
 }
 
@@ -183,15 +211,12 @@ fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d,
 }
 
 void
-fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form)
+fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d)
 {
-    struct fr_cuda_device *d;
-    struct fr_text         text = {0};
-    struct defines         defines;
-    struct fr_err          ignored;
+    struct fr_text text = {0};
+    struct defines defines;
+    struct fr_err  ignored;
 
-    if (fr_cuda_enter(&d, &ignored) != FR_OK) /* the launch will say so */
-        return;
     pthread_mutex_lock(&lock);
     if (!c->code[form].function && !c->code[form].ahead && fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, &ignored) == FR_OK) {
         fill_defines(c, form, &defines);
@@ -200,7 +225,6 @@ fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form)
     }
     pthread_mutex_unlock(&lock);
     fr_text_clear(&text);
-    fr_cuda_leave(d);
 }
 
 static fr_status

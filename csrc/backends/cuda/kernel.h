@@ -11,12 +11,13 @@ struct fr_cuda_code {
     fr_cuda_module   module;
     fr_cuda_function function;
     struct fr_ahead *ahead;           /* it has been asked for */
+    struct fr_cuda_code *next;        /* of those that live as long as the process */
     int              most_shared;     /* of a form that keeps rows: bytes that a block may have beside what it has anyway */
 };
 
 /* Forms of a kernel, which are compiled when they are wanted: bits. */
 enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
-       FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */, 
+       FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */,
        FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */, FR_CUDA_FORMS = 16 };
 /* Shared memory of a block for what is kept of its rows, beside what sums and accumulators have there: of a long one, or of
  * several short ones, so that a multiprocessor still has many blocks. */
@@ -35,25 +36,39 @@ void      fr_cuda_kernel_free(struct fr_kernel *);
 /* Its function in a form, and where rows are kept the most of shared memory; has it made and loaded first. Within fr_cuda_enter. */
 fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, int *most_shared,
                              struct fr_err *);
-/* A form of it will be wanted: it is made by threads of our own, if it is not there. On any thread. */
-void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form);
-/* The function `name` of a text. Within fr_cuda_enter; fr_cuda_code_free, which need not be, ends it. */
-fr_status fr_cuda_code_make(const char *text, const char *name, const char *const *defines, struct fr_cuda_device *,
-                            struct fr_cuda_code *out, struct fr_err *);
-void      fr_cuda_code_free(struct fr_cuda_code *);
+/* A form of it will be wanted: it is made by threads of our own, if it is not there. On any thread, within fr_cuda_enter. */
+void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form, struct fr_cuda_device *);
+/* The kernel of a call or a scan, which lives as long as the process: its name, what writes its text, and for what. */
+struct fr_cuda_source {
+    const char *name;
+    fr_status (*write)(struct fr_text *, const struct fr_cuda_source *, struct fr_err *);
+    const char *const *defines;
+    fr_op       op;
+    fr_dtype    dtype;
+};
+/* Its function; has it made and loaded first. Within fr_cuda_enter. */
+fr_status fr_cuda_code_get(struct fr_cuda_code *, const struct fr_cuda_source *, struct fr_cuda_device *, fr_cuda_function *out,
+                           struct fr_err *);
+/* All of these. */
+void      fr_cuda_codes_free(void);
 /* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
 fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_fold_kernels_free(void);
 
-/* product.c: a matmul whose operands are there; and its kernels. FR_ENOTSUP: not in that order. */
+/* product.c: a matmul. FR_ENOTSUP: not in that order. */
 fr_status fr_cuda_product(const struct fr_call *, char *const *ptr, struct fr_err *);
-void      fr_cuda_product_kernels_free(void);
-/* scan.c: the same of a scan. FR_ENOTSUP: more axes than its kernel has. */
+/* scan.c: FR_ENOTSUP: more axes than its kernel has. */
 fr_status fr_cuda_scan_there(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
-void      fr_cuda_scan_kernels_free(void);
-/* take.c: the same of a take. FR_ENOTSUP: more axes than its kernel has, or indices that have to be looked at again. */
+/* take.c: FR_ENOTSUP: more axes than its kernel has, or indices that have to be looked at again. */
 fr_status fr_cuda_take(const struct fr_call *, char *const *ptr, struct fr_err *);
-void      fr_cuda_take_kernels_free(void);
+
+/* Blocks for n, of which each has so many: at least one, and at most so many. */
+static inline unsigned
+fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
+{
+    n = n / each + (n % each != 0);
+    return (unsigned)(n < 1 ? 1 : n < most ? n : most);
+}
 
 /* launch.c: the form that instances of such sizes take where all is aligned. */
 int       fr_cuda_likely_form(const struct fr_cuda_kernel *, const struct fr_instance *, const struct fr_cuda_device *);

@@ -170,7 +170,7 @@ product_of(const struct job *j, int from, int to)
 }
 
 static void
-fill_args(const struct job *j, uint64_t scratch)
+fill_args(const struct job *j)
 {
     const struct fr_cuda_kernel *c = j->kernel;
     const struct fr_cuda_layout *l = &c->layout;
@@ -189,8 +189,7 @@ fill_args(const struct job *j, uint64_t scratch)
             outer[k * FR_CUDA_OUTER + a - j->here] = j->outer[k][a];
         begun[k] = j->begun[k];
     }
-    *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here,
-                                  .scratch = scratch};
+    *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here};
     for (int a = j->here; a < j->n_axes; a++) {
         rest->outer[a - j->here] = j->dim[a];
         rest->n_shared += j->kind[a] != WALKED;
@@ -203,13 +202,6 @@ fill_args(const struct job *j, uint64_t scratch)
 struct grid {
     unsigned x, y, z, block_x, block_y;
 };
-
-static unsigned
-blocks(int64_t n, int64_t each, int64_t most)
-{
-    n = n / each + (n % each != 0);
-    return (unsigned)(n < 1 ? 1 : n < most ? n : most);
-}
 
 /* Whether a value of a whole row goes where something is loaded: then one thread has the row, and loads before it stores. */
 static bool
@@ -286,7 +278,7 @@ choose_grid(const struct job *j, int form)
     if (j->kernel->has_stages) {
         g.block_y = rows_of_block(form);
         g.block_x = WIDE / g.block_y;
-        g.x = blocks(rest->n_shared_indices * (j->kernel->accumulates ? 1 : rest->n_rows), g.block_y,
+        g.x = fr_cuda_blocks(rest->n_shared_indices * (j->kernel->accumulates ? 1 : rest->n_rows), g.block_y,
                      (int64_t)j->device->n_multiprocessors * BLOCKS_EACH);
         return g;
     }
@@ -297,9 +289,9 @@ choose_grid(const struct job *j, int form)
         g.block_x /= 2;
         g.block_y *= 2;
     }
-    g.x = g.block_x == 1 ? 1 : blocks(n, g.block_x, GRID_X);
-    g.y = j->kernel->accumulates ? 1 : blocks(rest->n_rows, g.block_y, GRID_YZ);
-    g.z = blocks(rest->n_shared_indices, 1, GRID_YZ);
+    g.x = g.block_x == 1 ? 1 : fr_cuda_blocks(n, g.block_x, GRID_X);
+    g.y = j->kernel->accumulates ? 1 : fr_cuda_blocks(rest->n_rows, g.block_y, GRID_YZ);
+    g.z = fr_cuda_blocks(rest->n_shared_indices, 1, GRID_YZ);
     return g;
 }
 
@@ -344,7 +336,7 @@ launch_part(struct job *j, struct fr_err *err)
     }
     if (st != FR_OK)
         return st;
-    fill_args(j, 0);
+    fill_args(j);
     g = choose_grid(j, form);
     if (form & FR_CUDA_SHARED_ROWS) {
         shared = (unsigned)row_bytes * g.block_y;
@@ -352,7 +344,7 @@ launch_part(struct job *j, struct fr_err *err)
         n_scratch = row_bytes * g.x * g.block_y;
         if (!(scratch = fr_cuda_alloc(n_scratch, &said)))
             return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
-        fill_args(j, (uint64_t)(uintptr_t)scratch);
+        ((struct fr_cuda_rest *)(void *)(j->args + c->layout.rest))->scratch = (uint64_t)(uintptr_t)scratch;
     }
     st = c->layout.by_address
              ? launch_by_address(j, f, &g, shared, err)

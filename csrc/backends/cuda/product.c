@@ -1,6 +1,4 @@
 /* backends/cuda/product.c -- products of matrices, by kernels of our own (jit/emit_product.c): one for each dtype. */
-#include <pthread.h>
-
 #include "backends/cuda/kernel.h"
 #include "backends/stack.h"
 #include "base/ways.h"
@@ -8,33 +6,12 @@
 
 enum { MOST_Z = 65535 };
 
-static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_cuda_code codes[FR_N_DTYPES];
 
 static fr_status
-get_code(fr_dtype dtype, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
+write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
 {
-    static const char *const none[] = {NULL};
-    struct fr_text text = {0};
-    fr_status      st = FR_OK;
-
-    pthread_mutex_lock(&lock);
-    if (!codes[dtype].function) {
-        TRY(fr_text_product(&text, dtype, err));
-        TRY(fr_cuda_code_make(text.s, "frit_product", none, d, &codes[dtype], err));
-    }
-out:
-    *out = codes[dtype].function;
-    pthread_mutex_unlock(&lock);
-    fr_text_clear(&text);
-    return st;
-}
-
-void
-fr_cuda_product_kernels_free(void)
-{
-    for (int d = 0; d < FR_N_DTYPES; d++)
-        fr_cuda_code_free(&codes[d]);
+    return fr_text_product(out, of->dtype, err);
 }
 
 /* Those along the last axis of the stack. */
@@ -63,10 +40,12 @@ launch_stack(const struct fr_stack *s, struct fr_cuda_device *d, fr_cuda_functio
 fr_status
 fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
-    struct fr_cuda_device *d;
-    fr_cuda_function       f;
-    struct fr_stack        s;
-    fr_status              st;
+    static const char *const    none[] = {NULL};
+    const struct fr_cuda_source of = {"frit_product", write, none, FR_OP_matmul, c->dtype};
+    struct fr_cuda_device      *d;
+    fr_cuda_function            f;
+    struct fr_stack             s;
+    fr_status                   st;
 
     if (c->axis == FR_PRODUCT_IN_LANES || fr_is_off(FR_OFF_device_products))
         return FR_ENOTSUP;
@@ -74,7 +53,7 @@ fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
         return FR_OK;
     if ((st = fr_cuda_enter(&d, err)) != FR_OK)
         return st;
-    TRY(get_code(c->dtype, d, &f, err));
+    TRY(fr_cuda_code_get(&codes[c->dtype], &of, d, &f, err));
     fr_stack_begin(&s, c, ptr);
     do
         TRY(launch_stack(&s, d, f, err));

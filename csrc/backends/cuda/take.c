@@ -1,13 +1,20 @@
 /* backends/cuda/take.c -- takes, by a kernel for each size of element and dtype of the indices (jit/emit_take.c). */
-#include <pthread.h>
 #include <stdio.h>
 
 #include "backends/cuda/kernel.h"
+#include "jit/emit_text.h"
 
 enum { N_SIZES = 5, BLOCKS_EACH = 16 };     /* 1, 2, 4, 8 and 16 bytes */
 
-static pthread_mutex_t     lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_cuda_code codes[N_SIZES][FR_N_DTYPES];
+
+static fr_status
+write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
+{
+    (void)of;
+    fr_text_add(out, "%s", fr_cuda_take_text);
+    return out->st == FR_OK ? FR_OK : fr_no_memory(err, "the text of a kernel");
+}
 
 static fr_status
 get_code(int size, fr_dtype index, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
@@ -16,30 +23,16 @@ get_code(int size, fr_dtype index, struct fr_cuda_device *d, fr_cuda_function *o
     static const char *const of_index[FR_N_DTYPES] = {
         [FR_I8] = "signed char", [FR_I16] = "short", [FR_I32] = "int", [FR_I64] = "long long",
         [FR_U8] = "unsigned char", [FR_U16] = "unsigned short", [FR_U32] = "unsigned", [FR_U64] = "unsigned long long"};
-    const int            k = __builtin_ctz((unsigned)size);
-    struct fr_cuda_code *code = &codes[k][index];
-    char                 element[48], indices[48];
-    const char *const    defines[] = {element, indices, NULL};
-    fr_status            st = FR_OK;
+    const int                   k = __builtin_ctz((unsigned)size);
+    char                        element[48], indices[48];
+    const char *const           defines[] = {element, indices, NULL};
+    const struct fr_cuda_source of = {"frit_take", write, defines, FR_OP_take, index};
 
     if (!of_index[index])
         return FR_ENOTSUP;
     snprintf(element, sizeof element, "-DELEMENT=%s", types[k]);
     snprintf(indices, sizeof indices, "-DINDEX=%s", of_index[index]);
-    pthread_mutex_lock(&lock);
-    if (!code->function)
-        st = fr_cuda_code_make(fr_cuda_take_text, "frit_take", defines, d, code, err);
-    *out = code->function;
-    pthread_mutex_unlock(&lock);
-    return st;
-}
-
-void
-fr_cuda_take_kernels_free(void)
-{
-    for (int k = 0; k < N_SIZES; k++)
-        for (int d = 0; d < FR_N_DTYPES; d++)
-            fr_cuda_code_free(&codes[k][d]);
+    return fr_cuda_code_get(&codes[k][index], &of, d, out, err);
 }
 
 /* Appends an axis, or lengthens the one before it, of which it is the inner part. False: they are too many. */
@@ -94,7 +87,6 @@ fr_cuda_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     void                  *argument[] = {&g};
     struct fr_cuda_device *d;
     fr_cuda_function       f;
-    int64_t                n_blocks = (g.n + FR_CUDA_THREADS - 1) / FR_CUDA_THREADS;
     fr_status              st;
 
     if (c->wary || !fill_axes(&g, c))
@@ -104,9 +96,8 @@ fr_cuda_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
     if ((st = fr_cuda_enter(&d, err)) != FR_OK)
         return st;
     TRY(get_code(fr_dtype_size(c->dtype), c->index, d, &f, err));
-    if (n_blocks > (int64_t)d->n_multiprocessors * BLOCKS_EACH)
-        n_blocks = (int64_t)d->n_multiprocessors * BLOCKS_EACH;
-    st = fr_cuda_check(d->driver->launch(f, (unsigned)n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
+    st = fr_cuda_check(d->driver->launch(f, fr_cuda_blocks(g.n, FR_CUDA_THREADS, (int64_t)d->n_multiprocessors * BLOCKS_EACH), 1, 1,
+                                         FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
                        "a take's launch", err);
 out:
     fr_cuda_leave(d);
