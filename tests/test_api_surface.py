@@ -414,7 +414,7 @@ def test_array_namespace_info():
         assert ours.dtypes(kind=kind) == ours.dtypes(kind=kind, device="cpu") == theirs.dtypes(kind=kind), kind
     for d in ours.dtypes().values():
         assert frit.zeros(1, d).dtype == d
-    for bad in (lambda: ours.dtypes(kind="real"), lambda: ours.dtypes(device="cuda"), lambda: ours.default_dtypes(device="cuda")):
+    for bad in (lambda: ours.dtypes(kind="real"), lambda: ours.dtypes(device="gpu"), lambda: ours.default_dtypes(device="gpu")):
         with pytest.raises(ValueError):
             bad()
 

@@ -203,6 +203,7 @@ n = 0
 for k in range(50): n += error(lambda: frit.eval([t * float(j + k) for j in range(2, 9)]))[0] == "MemoryError"
 gc.collect()
 r = np.asarray(t + 1)[7]
+del t
 frit.synchronize()
 say([n, r, fake_gpu.counts()["n_blocks_live"]])
 """, FAKE_CUDA_MB="4") == [50, 8, 0]

@@ -1,11 +1,13 @@
-/* Which backend is in use; see backend.h. */
+/* Devices by their names, and which backend is the host's; see backend.h. */
 #include "backends/backend.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/cuda/device.h"
 #include "base/env.h"
+#include "ir/node.h"
 
 const struct fr_backend *fr_backend = &fr_cpu_backend;
 
@@ -48,8 +50,65 @@ fr_backend_refused(const struct fr_err *said, struct fr_err *err, const char *fm
 }
 
 fr_status
+fr_device_named(const char *name, fr_device *out, struct fr_err *err)
+{
+    int  ordinal = 0;
+    char rest;
+
+    if (!strcmp(name, "cpu")) {
+        *out = FR_DEVICE_HOST;
+        return FR_OK;
+    }
+    if (!strcmp(name, "cuda") || (sscanf(name, "cuda:%d%c", &ordinal, &rest) == 1 && ordinal >= 0 && ordinal < FR_CUDA_DEVICES)) {
+        *out = (fr_device)(FR_DEVICE_CUDA + ordinal);
+        return FR_OK;
+    }
+    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"cuda\" or \"cuda:0\" to \"cuda:%d\", but received: %.80s",
+                   FR_CUDA_DEVICES - 1, name);
+}
+
+const char *
+fr_device_name(fr_device d)
+{
+    return d < FR_DEVICE_CUDA ? "cpu" : fr_cuda_backends[d - FR_DEVICE_CUDA].name;
+}
+
+fr_status
+fr_device_open(fr_device d, struct fr_err *err)
+{
+    struct fr_cuda_device *opened;
+    fr_status              st = FR_OK;
+
+    if (d >= FR_DEVICE_CUDA)
+        fr_cuda_look();
+    if (d >= FR_DEVICE_CUDA && (st = fr_cuda_enter(&fr_cuda_backends[d - FR_DEVICE_CUDA], &opened, err)) == FR_OK)
+        fr_cuda_leave(opened);
+    return st;
+}
+
+int
+fr_device_count(void)
+{
+    fr_cuda_look();
+    return fr_cuda_count();
+}
+
+fr_status
 fr_backend_init(struct fr_err *err)
 {
-    fr_backend = strcmp(fr_env.device, "cpu") ? &fr_cuda_backend : find(fr_env.backend);
+    fr_status st;
+
+    fr_backend = find(fr_env.backend);
+    if ((st = fr_device_named(fr_env.device, &fr_device_usual, err)) != FR_OK)
+        return st;
+    if (fr_device_usual != FR_DEVICE_HOST)
+        fr_cuda_look();
     return fr_backend->start(err);
+}
+
+void
+fr_backend_stop(void)
+{
+    fr_backend->stop();
+    fr_cuda_stop();
 }

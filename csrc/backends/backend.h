@@ -1,13 +1,14 @@
 /* backends/backend.h -- what runtime/ knows of whatever runs kernels: a struct of functions.
  *
- * A backend makes kernels of nests and runs them over memory, which is the host's or its own. One is in use in a process:
- * fr_backend, which FRIT_BACKEND or FRIT_DEVICE names. A buffer says where it is (core/buffer.h), and runtime/home.c has it brought
- * where it is wanted. runtime/ calls all of this in its turn, one thread at a time, unless something else is said here.
+ * A backend makes kernels of nests and runs them over memory, which is the host's or its own. Each device has one
+ * (fr_backend_of); the host's is fr_backend, which FRIT_BACKEND names. A node says on which device it is computed (ir/node.h), a
+ * buffer where it is (core/buffer.h), and runtime/home.c has it brought where it is wanted. runtime/ calls all of this in its turn,
+ * one thread at a time, unless something else is said here.
  *
  *     cpu     threads, the block interpreter, machine code                         backends/cpu/
  *     ref     the loop form to the letter, one element at a time                    backends/ref/
  *     apart   as cpu, in memory that nobody may touch between its calls (tests)     backends/apart/
- *     cuda    an NVIDIA GPU                                                         backends/cuda/
+ *     cuda:0  an NVIDIA GPU, and so on                                              backends/cuda/
  *
  * The same bits come out of all of them; of cuda, where csrc/NUMERICS.md says so. */
 #ifndef FR_BACKENDS_BACKEND_H
@@ -18,6 +19,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "ir/op.h"
@@ -32,7 +34,8 @@ enum { FR_LAUNCH_AXES = 32 };
 /* A nest and what the backend has made of it, behind this. Plans share it. */
 struct fr_kernel {
     struct fr_nest   *nest;
-    uint64_t          key;      /* a hash of the nest; this and the rest is runtime/kernels.c's */
+    fr_device         device;   /* whose it is */
+    uint64_t          key;      /* a hash of both; this and the rest is runtime/kernels.c's */
     struct fr_kernel *next;
     uint32_t          refs;
 };
@@ -111,30 +114,32 @@ struct fr_memory_stats {
     uint64_t n_copies_in, n_copies_out; /* between the host's memory and its own */
 };
 
+/* `self` is the backend itself, where nothing else says which it is. */
 struct fr_backend {
     const char *name;
+    fr_device   device;
     bool        is_host;      /* its memory is the host's, which reads and writes it as it likes */
     bool        runs_nodes;   /* small graphs go node by node, and single elements through backends/host.h, with its bits */
 
-    /* At import, and when the process ends; begin: kernels will soon be wanted, on any thread. */
+    /* At import, and when the process ends, of the host's alone; begin: kernels will soon be wanted, on any thread. */
     fr_status (*start)(struct fr_err *);
     void      (*begin)(void);
     void      (*stop)(void);
+    void      (*look_ahead)(void);              /* makes memory ready that will be wanted; on a thread that nobody waits for */
 
     /* Memory, not zeroed, aligned to 64 bytes. On any thread. alloc: NULL when it is out, FR_ENOMEM, of which the caller
      * says what it was for, or when the device fails, FR_EDEVICE: fr_backend_refused. */
-    void     *(*alloc)(size_t n_bytes, struct fr_err *);
-    void      (*free)(void *, size_t n_bytes);  /* the size that it was asked for with */
-    void      (*memory_stats)(struct fr_memory_stats *);
-    void      (*memory_reset_peak)(void);
-    void      (*memory_trim)(void);             /* gives back what is kept for reuse */
-    void      (*look_ahead)(void);              /* makes memory ready that will be wanted; on a thread that nobody waits for */
+    void     *(*alloc)(const struct fr_backend *self, size_t n_bytes, struct fr_err *);
+    void      (*free)(const struct fr_backend *self, void *, size_t n_bytes);  /* the size that it was asked for with */
+    void      (*memory_stats)(const struct fr_backend *self, struct fr_memory_stats *);
+    void      (*memory_reset_peak)(const struct fr_backend *self);
+    void      (*memory_trim)(const struct fr_backend *self);             /* gives back what is kept for reuse */
     /* Until all that was begun there is done; NULL: nothing goes on behind a call. On any thread. FR_EDEVICE */
-    fr_status (*wait)(struct fr_err *);
+    fr_status (*wait)(const struct fr_backend *self, struct fr_err *);
     /* Between its memory and the host's, and within its own. */
-    fr_status (*copy_in)(void *to, const void *host, size_t n_bytes, struct fr_err *);
-    fr_status (*copy_out)(void *host, const void *from, size_t n_bytes, struct fr_err *);
-    fr_status (*copy)(void *to, const void *from, size_t n_bytes, struct fr_err *);
+    fr_status (*copy_in)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
+    fr_status (*copy_out)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);
+    fr_status (*copy)(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *);
 
     /* A lowered group as it is best run, in the arena: its nest is what kernel_new gets. Where the choice is a *close one,
      * `otherwise` gives another, for whoever has code for that already. NULL: as it is. */
@@ -145,7 +150,7 @@ struct fr_backend {
     bool      (*schedule_dispatch)(struct fr_nest *, int64_t bytes);
     bool      (*schedule_near)(struct fr_nest *, int operand);
     /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
-    fr_status (*kernel_new)(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+    fr_status (*kernel_new)(const struct fr_backend *self, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
     void      (*kernel_free)(struct fr_kernel *);
     /* Before an instance of it runs, when its sizes are known: the backend chooses how. */
     void      (*bind)(const struct fr_kernel *, struct fr_instance *);
@@ -161,10 +166,10 @@ struct fr_backend {
      * cancelled (outputs are then undefined). */
     fr_status (*launch)(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
     /* Running results along the inner axis of each row: op is a SCAN row. Operand 0 is read, operand 1 written. */
-    fr_status (*scan)(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+    fr_status (*scan)(const struct fr_backend *self, fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
     /* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an
      * index is out of bounds, the result is not what it should be. */
-    fr_status (*call)(const struct fr_call *, char *const *ptr, struct fr_err *);
+    fr_status (*call)(const struct fr_backend *self, const struct fr_call *, char *const *ptr, struct fr_err *);
 
     /* How many may work at once; the next run of the thread that asks has no more. */
     int       (*n_workers)(void);
@@ -177,14 +182,31 @@ struct fr_backend {
     bool      (*share)(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
 };
 
-extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend, fr_cuda_backend;
-extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the one in use; cpu until fr_backend_init */
+extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend, fr_cuda_backends[FR_CUDA_DEVICES];
+extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the host's; cpu until fr_backend_init */
+
+/* Who runs what is computed on a device. */
+static inline const struct fr_backend *
+fr_backend_of(fr_device d)
+{
+    return FR_LIKELY(d < FR_DEVICE_CUDA) ? fr_backend : &fr_cuda_backends[d - FR_DEVICE_CUDA];
+}
+
+/* "cpu", "cuda" (cuda:0) or "cuda:3"; FR_EVALUE. Whether there is such a device is another question: fr_device_open. */
+fr_status fr_device_named(const char *name, fr_device *out, struct fr_err *);
+/* "cpu", "cuda:3" */
+const char *fr_device_name(fr_device);
+/* These two look for libraries when they are first called, in Python's turn. FR_EDEVICE: there is no such device, and why. */
+fr_status fr_device_open(fr_device, struct fr_err *);
+/* How many GPUs there are; 0 also where there is no driver for them. */
+int       fr_device_count(void);
 
 /* What alloc said, in the caller's words if memory is out. */
 fr_status fr_backend_refused(const struct fr_err *said, struct fr_err *, const char *fmt, ...) __attribute__((cold, format(printf, 3, 4)));
-/* Chooses by FRIT_DEVICE and FRIT_BACKEND and starts it. */
+/* Chooses the host's by FRIT_BACKEND and starts it; and FRIT_DEVICE names where what nobody says anything of is computed. */
 fr_status fr_backend_init(struct fr_err *);
-/* From here on it is another one; false: memory would be elsewhere. */
+void      fr_backend_stop(void);
+/* From here on the host's is another one; false: memory would be elsewhere. */
 bool      fr_backend_change(const char *name);
 
 /* Asked from the calling thread every few milliseconds while a backend works; true cancels the run. Set by bind (Ctrl-C);

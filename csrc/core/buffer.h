@@ -13,12 +13,16 @@ struct fr_backend;
 struct fr_buffer {
     void      *mem;                             /* first element of the storage that owns it */
     size_t     n_bytes;
-    const struct fr_backend *home;                 /* in whose memory that is; NULL: the host's */
+    const struct fr_backend *home;              /* in whose memory that is; NULL: the host's */
+    void      *host;                            /* where it goes back to from there, as others know that address; NULL: anywhere */
     atomic_int refs;                            /* nodes + exports + running plans */
     void     (*release)(struct fr_buffer *);    /* frees mem and the struct; set by who made it */
     void      *owner;                           /* belongs to `release` */
     bool       pinned;                          /* somebody outside looks at it: stores land here */
+    bool       watched;                         /* and does so at any time, */
     bool       loud;                            /* and may write to it at any time */
+    bool       shown;                           /* its address on the host was given out */
+    bool       stale;                           /* what is at `host` is older */
 };
 
 static inline struct fr_buffer *

@@ -10,6 +10,7 @@
 #include <stddef.h>
 
 #include "base/arena.h"
+#include "core/device.h"
 #include "core/layout.h"
 #include "ir/op.h"
 
@@ -43,6 +44,7 @@ struct fr_gnode {
 struct fr_graph {
     struct fr_arena   arena;
     int               n_nodes, n_scalars, n_moving;
+    fr_device         device;       /* on which all of it is computed */
     struct fr_gnode  *node;
     fr_dtype         *scalar_dtype;
     const uint64_t  **scalar_value; /* [n_scalars] of a constant its bits, 16 bytes; else NULL. Or NULL: there are none */

@@ -9,6 +9,8 @@ uint64_t        fr_nodes_made, fr_elems_made, fr_arrays_made;
 fr_ref          fr_nodes_free;
 fr_ref          fr_born[FR_MAX_BORN];
 uint64_t        fr_born_from;
+fr_device       fr_device_usual = FR_DEVICE_HOST;
+_Thread_local fr_device fr_device_chosen;
 
 bool
 fr_nodes_grow(void)
@@ -122,6 +124,7 @@ fr_node_realise(fr_ref id, struct fr_buffer *buffer)
     drop_args(fr_nodes, n, &dead);
     n->n_args = 0;
     n->op = FR_OP_leaf;
+    n->device = buffer->owner && buffer->pinned ? FR_DEVICE_ANY : n->device;
     n->height = 0;
     n->v.buffer = buffer;
     if (dead != FR_NO_NODE)

@@ -12,6 +12,7 @@
 
 #include "base/status.h"
 #include "core/buffer.h"
+#include "core/device.h"
 #include "core/layout.h"
 #include "ir/op.h"
 
@@ -23,11 +24,12 @@ typedef uint32_t fr_ref;
 struct fr_node {
     union {
         struct {
-            uint16_t  op;
+            uint8_t   op;
+            fr_device device;      /* where it is computed, as its arguments are, or where a leaf belongs; of scalars ANY */
             fr_dtype  dtype;
             uint8_t   n_args;
         };
-        uint32_t      head;        /* the three in one */
+        uint32_t      head;        /* the four in one */
     };
     uint32_t          refs;        /* storages + readers */
     uint16_t          held;        /* of these, storages */
@@ -51,6 +53,17 @@ struct fr_node {
     uint32_t          index;       /* belongs to whoever traverses; on the free list the next free id */
 };
 _Static_assert(sizeof(struct fr_node) == 64, "one node, one cache line");
+_Static_assert(FR_N_OPS <= UINT8_MAX, "a node has a byte for its operation");
+#define FR_DEVICE_HEAD(device) ((uint32_t)(device) << 8) /* in `head`, of a little-endian processor */
+
+/* Where that is computed for which no operand says it: the thread's choice, else the process'. */
+extern FR_HIDDEN fr_device fr_device_usual;
+extern FR_HIDDEN _Thread_local fr_device fr_device_chosen;   /* ANY: there is none */
+static inline fr_device
+fr_device_now(void)
+{
+    return FR_LIKELY(!fr_device_chosen) ? fr_device_usual : fr_device_chosen;
+}
 
 extern FR_HIDDEN struct fr_node *fr_nodes;    /* the slab; moves when it grows */
 extern FR_HIDDEN uint32_t fr_nodes_cap;       /* ids below this have been in use */
@@ -86,7 +99,8 @@ fr_node_computes(const struct fr_node *n)    /* something has to run for its val
 /* A larger slab; false when memory is out. */
 bool   fr_nodes_grow(void);
 
-/* A new node with refs 0, seq and site set, the other fields zero. FR_NO_NODE when memory is out. */
+/* A new node with refs 0, seq and site set, the other fields zero; of a computing one, the device is the one for which no
+ * argument says another. FR_NO_NODE when memory is out. */
 static inline fr_ref
 fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
 {
@@ -101,6 +115,7 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
     fr_nodes_free = n->index;
     *n = (struct fr_node){.op = op, .dtype = dtype, .site = site, .seq = (uint32_t)fr_nodes_made++};
     if (fr_node_computes(n)) {
+        n->device = fr_device_now();
         fr_nodes_pending++;
         fr_born[n->seq % FR_MAX_BORN] = id;
     }
@@ -119,6 +134,7 @@ fr_node_set_arg(fr_ref id, int k, fr_ref arg)
     FR_ASSERT(a->op != FR_N_OPS);
     FR_ASSERT(!fr_node_computes(a) || fr_seq_before(a->seq, n->seq)); /* births are a topological order */
     n->arg[k] = arg;
+    n->device = a->device ? a->device : n->device;
     a->refs++;
     if (a->height >= n->height && a->height < UINT16_MAX)
         n->height = (uint16_t)(a->height + 1);
@@ -174,7 +190,8 @@ fr_node_unref(fr_ref id)
     if (--fr_nodes[id].refs == 0)
         fr_node_free(id);
 }
-/* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. */
+/* Turns a computed node into a leaf over `buffer` (one reference moves in) and drops its arguments. It belongs where it was
+ * computed, unless others see the memory, which is not ours. */
 void   fr_node_realise(fr_ref id, struct fr_buffer *buffer);
 
 #endif

@@ -104,8 +104,8 @@ change_kernel(struct fr_band_finder *z, struct fr_step *s, struct fr_err *err)
         for (int k = 0; k < nest.n_operands; k++) {
             int n = s->binding[i][k].node;
 
-            if (n >= 0 && z->p->place[n].kind == FR_PLACE_BAND && fr_backend->schedule_near)
-                changed |= fr_backend->schedule_near(&nest, k);
+            if (n >= 0 && z->p->place[n].kind == FR_PLACE_BAND && fr_plan_by(z->p)->schedule_near)
+                changed |= fr_plan_by(z->p)->schedule_near(&nest, k);
         }
     return changed ? fr_step_set_nest(s, &nest, err) : FR_OK;
 }

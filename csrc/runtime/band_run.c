@@ -19,6 +19,7 @@ struct run {
 static fr_status
 run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t *high, char *scratch)
 {
+    const struct fr_backend *by = fr_plan_by(r->p);
     const struct fr_band_item *it = &r->b->item[i];
     const struct fr_step      *s = &r->p->step[it->step];
     struct fr_instance         in = s->instance[it->instance];
@@ -42,9 +43,9 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
         fr_instance_cut(&in, it->outer_axis, it->outer_per);
     fr_instance_cut(&in, it->axis, high[i] - low[i]);
     if (s->kind == FR_STEP_SCAN)
-        return fr_backend->scan(s->op, s->dtype, &in, &err);
-    fr_backend->bind(s->kernel, &in);
-    return fr_backend->part(&r->parts[it->step - r->b->first], &in);
+        return by->scan(by, s->op, s->dtype, &in, &err);
+    by->bind(s->kernel, &in);
+    return by->part(&r->parts[it->step - r->b->first], &in);
 }
 
 static void
@@ -72,6 +73,7 @@ run_band(void *arg, int64_t t, int worker)
 fr_status
 fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_workers, int64_t *ns, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     struct run r = {.p = p, .b = b, .scratch = scratch};
     bool       done = true;
 
@@ -79,10 +81,10 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
         struct fr_step *s = &p->step[b->first + k];
 
         if (s->kind == FR_STEP_LAUNCH)
-            fr_backend->parts_begin(&r.parts[k], s->kernel, s->instance, s->n_instances);
+            by->parts_begin(&r.parts[k], s->kernel, s->instance, s->n_instances);
     }
-    if (fr_backend->n_workers() <= n_workers) {
-        done = fr_backend->share(run_band, &r, b->n_outer * b->n_bands);
+    if (by->n_workers() <= n_workers) {
+        done = by->share(run_band, &r, b->n_outer * b->n_bands);
     } else { /* somebody has wanted more threads since there is scratch */
         for (int64_t t = 0; t < b->n_outer * b->n_bands; t++)
             run_band(&r, t, 0);
@@ -90,7 +92,7 @@ fr_band_run(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_wor
     for (int k = 0; k < b->n_steps; k++) {
         ns[k] = (int64_t)r.ns[k];
         if (done && r.failed == FR_OK && p->step[b->first + k].kind == FR_STEP_LAUNCH)
-            fr_backend->parts_end(&r.parts[k], ns[k]);
+            by->parts_end(&r.parts[k], ns[k]);
     }
     if (!done || r.failed == FR_EINTR)
         return fr_fail(err, FR_EINTR, "interrupted");

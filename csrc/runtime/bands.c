@@ -193,7 +193,7 @@ cut(struct fr_band_finder *z, double bytes)
     if (bytes <= 0 || bytes * (double)b->n_units * (double)b->n_outer < WORTH * want || bytes > MOST * want ||
         z->accesses < (1 + 1.0 / AGAIN_SHARE) * bytes)
         return false;
-    most = b->n_units * b->n_outer / (2 * fr_backend->n_workers()); /* two for each thread, so that none waits long */
+    most = b->n_units * b->n_outer / (2 * fr_plan_by(z->p)->n_workers()); /* two for each thread, so that none waits long */
     most = most < b->n_units ? most : b->n_units;
     b->units = (int64_t)(want / bytes) + 1;
     if (scans(z))
@@ -290,7 +290,7 @@ fr_bands_find(struct fr_plan *p, const int32_t *to, struct fr_arena *scratch, st
 
     for (int s = 0; s < p->n_steps; s++)
         bytes += p->step[s].bytes_read + p->step[s].bytes_written;
-    if (!fr_backend->share || fr_env.band_bytes <= 0 || p->n_steps < 2 || bytes < (uint64_t)fr_env.band_bytes * WORTH)
+    if (!fr_plan_by(p)->share || fr_env.band_bytes <= 0 || p->n_steps < 2 || bytes < (uint64_t)fr_env.band_bytes * WORTH)
         return FR_OK;
     if (!(z = fr_arena_alloc(scratch, sizeof *z)))
         return fr_no_memory(err, "a plan");

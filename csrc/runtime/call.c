@@ -74,6 +74,10 @@ fr_trace_product(const struct fr_tensor *a, const struct fr_tensor *b, struct fr
 
     if ((st = fr_build_product(a->layout, b->layout, &l, err)) != FR_OK)
         return st;
+    if ((st = fr_trace_together("matmul", (const struct fr_tensor *[]){a, b}, 2, err)) != FR_OK) {
+        fr_layout_unref(l);
+        return st;
+    }
     if (like) {
         fr_layout_unref(l);
         l = fr_layout_ref(like);
@@ -321,7 +325,7 @@ joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, in
         TRY(FR_ENOMEM);
     for (int i = n; i-- > 0; scale *= dims[i])
         TRY(read_index(index[i], l, dims[i], first + i, scale, i < n - 1, b->mem, err));
-    st = fr_tensor_from_buffer(b, FR_I64, l, out, err);
+    st = fr_tensor_from_buffer(b, FR_DEVICE_ANY, FR_I64, l, out, err);
     b = NULL;
 out:
     if (b)
@@ -346,6 +350,7 @@ fr_trace_take(const struct fr_tensor *t, const struct fr_tensor *index, int axis
     struct fr_layout *l;
     fr_status         st;
 
+    TRY(fr_trace_together("indexing", (const struct fr_tensor *[]){t, index}, 2, err));
     TRY(joint_index(&index, &n, 1, axis, true, &plain, err));
     TRY(fr_build_take(t->layout, plain.layout, axis, order, &l, err));
     TRY(call_node(FR_OP_take, t, &plain, axis, l, out, err));

@@ -268,7 +268,7 @@ take_result(const struct fr_captured *r, const struct result *x, struct fr_tenso
     fr_status         st;
 
     r->plan->fresh[x->root] = NULL;
-    st = fr_tensor_from_buffer(b, x->storage_dtype, x->storage, out, err);
+    st = fr_tensor_from_buffer(b, r->plan->device, x->storage_dtype, x->storage, out, err);
     if (st == FR_OK && (x->layout != x->storage || x->dtype != x->storage_dtype)) {
         fr_layout_unref(out->layout);
         out->layout = fr_layout_ref(x->layout);
@@ -313,7 +313,7 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
     kept = r->writes ? fr_judge_keep(p, NULL, &few) : NULL;
-    st = FR_LIKELY(fr_backend->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(r, &inputs, err);
+    st = FR_LIKELY(fr_plan_by(p)->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(r, &inputs, err);
     raised = fr_fpe_raised();
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised | fr_judge_unseen, warns)) {
         if (r->writes && !kept) {

@@ -143,6 +143,7 @@ fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr
     void             *data;
     fr_status         st;
 
+    TRY(fr_trace_together("indexing by a mask", (const struct fr_tensor *[]){t, mask}, 2, err));
     if (mask->layout->ndim < t->layout->ndim && !t->layout->c_contig)
         return FR_ENOTSUP; /* NumPy lays the rows out as they lie in t */
     TRY(in_c_order(&t, NULL, &own_t, err));
@@ -158,7 +159,7 @@ fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr
         TRY(FR_ENOMEM);
     if (b.count && row)
         fr_host_compress(b.n_words, b.word, b.count, row, data, to->mem);
-    st = fr_tensor_from_buffer(to, t->dtype, l, out, err);
+    st = fr_tensor_from_buffer(to, fr_storage_device(t->storage), t->dtype, l, out, err);
 out:
     forget_mask(&b);
     fr_layout_unref(l);
@@ -209,7 +210,7 @@ fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_
         TRY(FR_ENOMEM);
     if (b.count)
         write_places(&b, mask->layout->ndim, fr_layout_dims(mask->layout), to->mem);
-    st = fr_tensor_from_buffer(to, FR_I64, l, out, err);
+    st = fr_tensor_from_buffer(to, fr_storage_device(mask->storage), FR_I64, l, out, err);
 out:
     forget_mask(&b);
     fr_layout_unref(l);
@@ -231,6 +232,7 @@ fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const str
     int              ndim;
     fr_status        st;
 
+    TRY(fr_trace_together("an assignment by a mask", (const struct fr_tensor *[]){t, mask, value}, 3, err));
     if (!t->layout->c_contig || (mask->layout->ndim == t->layout->ndim && value->layout->ndim > 1))
         return FR_ENOTSUP;
     TRY(in_c_order(&t, NULL, &own_t, err));
@@ -332,6 +334,7 @@ fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int 
     fr_status               st;
 
     *raised = 0;
+    TRY(fr_trace_together("an assignment by indices", (const struct fr_tensor *[]){t, index, value}, 3, err));
     if (ndim > FR_MAX_DIMS || !set_rows(&r, t, axis) || (op != FR_OP_store && !join))
         return FR_ENOTSUP;
     memcpy(dims, fr_layout_dims(l), (size_t)axis * sizeof *dims);

@@ -40,7 +40,7 @@ fr_eager_suits(const struct fr_gathered *g)
     int64_t n_elems = 0;
     int     n_nodes = 0;
 
-    if (!fr_eager_is_on() || fr_env_waits_for_code())
+    if (!fr_eager_is_on(fr_nodes[g->id[g->n - 1]].device) || fr_env_waits_for_code())
         return false;
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
@@ -61,7 +61,7 @@ fr_eager_is_alone(fr_ref id)
     const struct fr_node *n = &fr_nodes[id];
     int64_t               n_elems = n->layout->n_elems, n_bytes = n_elems * fr_dtype_size(n->dtype);
 
-    if (fr_nodes_pending != 1 || !fr_eager_is_on() || fr_env_waits_for_code() || fr_env.debug)
+    if (fr_nodes_pending != 1 || !fr_eager_is_on(n->device) || fr_env_waits_for_code() || fr_env.debug)
         return false;
     for (int k = 0; k < n->n_args; k++) {
         const struct fr_node *a = &fr_nodes[n->arg[k]];
@@ -250,7 +250,7 @@ static bool
 makes_way(const struct fr_node *a, const struct fr_node *n)
 {
     return a->op == FR_OP_leaf && a->refs == 1 && a->dtype == n->dtype && a->layout == n->layout &&
-           fr_gather_leaf_flags(a, 1) == FR_KEY_DYING;
+           fr_gather_leaf_flags(a, 1, fr_backend) == FR_KEY_DYING;
 }
 
 /* Whether the flags that the operation raises may be other ones than NumPy's: then its arguments stay, so that NumPy can
@@ -270,7 +270,7 @@ result_memory(const struct fr_node *n, struct fr_err *err)
     for (int k = 0; k < n_args; k++)
         if (n->arg[k] != FR_SCALAR_HERE && makes_way(&fr_nodes[n->arg[k]], n))
             return fr_buffer_ref(fr_nodes[n->arg[k]].v.buffer);
-    return fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    return fr_buffer_new(fr_backend, (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
 }
 
 /* The memory of what a store stores into: its own if nobody wants to see it as it was, else a copy. */
@@ -279,12 +279,12 @@ stored_into(const struct fr_node *n, struct fr_err *err)
 {
     const struct fr_node *before = &fr_nodes[n->arg[0]], *window = &fr_nodes[n->arg[2]];
     bool                  ours = n->arg[2] != n->arg[0] && window->arg[0] == n->arg[0] && window->refs == 1;
-    uint32_t              flags = fr_gather_leaf_flags(before, 1u + ours);
+    uint32_t              flags = fr_gather_leaf_flags(before, 1u + ours, fr_backend);
     struct fr_buffer     *b;
 
     if (flags & (FR_KEY_PINNED | FR_KEY_DYING))
         return fr_buffer_ref(before->v.buffer);
-    if ((b = fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err)))
+    if ((b = fr_buffer_new(fr_backend, (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err)))
         memcpy(b->mem, before->v.buffer->mem, b->n_bytes);
     return b;
 }
@@ -336,7 +336,7 @@ static fr_status
 run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
 {
     struct fr_call    c = {.op = n->op, .dtype = n->dtype, .axis = (int)n->u.axes, .n_in = n->n_args, .out = n->layout};
-    struct fr_buffer *b = fr_buffer_new((size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    struct fr_buffer *b = fr_buffer_new(fr_backend, (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
     char             *ptr[FR_LEN(c.in) + 1];
     fr_status         st;
 
@@ -347,11 +347,11 @@ run_call(const struct fr_node *n, struct fr_buffer **out, struct fr_err *err)
         ptr[k] = fr_ready_memory(n->arg[k]);
         if (n->op == FR_OP_take && k == 1) {
             c.index = fr_nodes[n->arg[k]].dtype;
-            c.wary = (fr_gather_leaf_flags(fr_ready_base(n->arg[k]), 0) & FR_KEY_PINNED) != 0;
+            c.wary = (fr_gather_leaf_flags(fr_ready_base(n->arg[k]), 0, fr_backend) & FR_KEY_PINNED) != 0;
         }
     }
     ptr[n->n_args] = b->mem;
-    if ((st = fr_backend->call(&c, ptr, err)) == FR_OK)
+    if ((st = fr_backend->call(fr_backend, &c, ptr, err)) == FR_OK)
         *out = b;
     else
         fr_buffer_unref(b);

@@ -23,7 +23,7 @@ is_few(fr_ref id, int *n_nodes)
     if (n->layout->n_elems != 1)
         return false;
     if (!fr_node_computes(n))
-        return fr_ready_base(id)->op == FR_OP_leaf;
+        return fr_ready_base(id)->op == FR_OP_leaf && !fr_ready_base(id)->v.buffer->home;
     if (!fr_op_by_element(n->op) || ++*n_nodes > FEW_NODES)
         return false;
     for (int k = 0; k < n->n_args; k++)
@@ -90,9 +90,9 @@ element_of(fr_ref id, struct fr_scalar_bits *out)
 
 /* Whether operations are done aside at all. */
 static bool
-works_aside(void)
+works_aside(fr_device d)
 {
-    return fr_eager_is_on() && !fr_env_waits_for_code() && !fr_env.debug;
+    return fr_eager_is_on(d) && !fr_env_waits_for_code() && !fr_env.debug;
 }
 
 bool
@@ -109,7 +109,7 @@ fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
         if (!fr_buffer_read(n->v.buffer, t->offset * (int64_t)size, size, out))
             return false;
     } else {
-        if (!works_aside() || !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
+        if (!works_aside(n->device) || !is_few(t->storage->node, &n_nodes) || !element_of(t->storage->node, &element))
             return false;
         /* (A component is one of the only number that there is.) */
         memcpy(out, (char *)&element + (fr_component_is(t) ? t->offset * (int64_t)size : 0), size);

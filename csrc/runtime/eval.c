@@ -61,6 +61,23 @@ held_roots(fr_ref **out, int *n, size_t more, struct fr_err *err)
     return FR_OK;
 }
 
+static fr_status eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err);
+
+int
+fr_eval_of_device(fr_ref *nodes, int n, fr_device device)
+{
+    int n_here = 0;
+
+    for (int i = 0; i < n; i++)
+        if (fr_nodes[nodes[i]].device == device) {
+            fr_ref node = nodes[i];
+
+            nodes[i] = nodes[n_here];
+            nodes[n_here++] = node;
+        }
+    return n_here;
+}
+
 /* Gathers what the roots need. A store into memory that others look at overwrites it, so whatever else
  * still reads the old values is computed in the same plan. */
 static fr_status
@@ -71,9 +88,11 @@ gather(const fr_ref *roots, int n, struct fr_err *err)
     int       n_all = 0, n_what = 0;
     fr_status st;
 
+again:
+    n_what = 0;
     TRY(fr_gather(&gathered, roots, n, err));
     for (;;) {
-        int n_before = n_what;
+        int n_before = n_what, n_here;
 
         /* All that was ever unsettled: what is settled now is so by its readers, which must stay. */
         for (int i = 0; i < gathered.n_unsettled; i++) {
@@ -93,6 +112,11 @@ gather(const fr_ref *roots, int n, struct fr_err *err)
         all = NULL;
         TRY(held_roots(&all, &n_all, (size_t)n, err));
         TRY(fr_gather_readers(&gathered, what, n_what, all, &n_all, err));
+        /* Those on other devices are computed before. */
+        if ((n_here = fr_eval_of_device(all, n_all, fr_nodes[roots[0]].device)) < n_all) {
+            TRY(eval_locked(all + n_here, fr_eval_of_device(all + n_here, n_all - n_here, fr_nodes[all[n_here]].device), ONCE, err));
+            goto again;
+        }
         memcpy(all + n_all, roots, (size_t)n * sizeof *all);
         TRY(fr_gather(&gathered, all, n_all + n, err));
     }
@@ -102,13 +126,57 @@ out:
     return st;
 }
 
+/* Where the leaves are. What the host reads is brought there. */
+static fr_status
+find_leaves(struct fr_plan *p, struct fr_err *err)
+{
+    const bool is_host = fr_plan_by(p)->is_host;
+
+    for (int i = 0; i < p->n_leaves; i++) {
+        struct fr_buffer *b = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer;
+        fr_status         st;
+
+        if (FR_UNLIKELY(b->home != NULL) && is_host && (st = fr_buffer_bring_now(b, err)) != FR_OK)
+            return st;
+        p->base[p->placed[i]] = b->mem;
+    }
+    return FR_OK;
+}
+
+/* What was written over elsewhere is not what the host has, or, where the run has failed, is what it has. */
+static void
+settle_lost(const struct fr_plan *p, bool has_run)
+{
+    for (int i = 0; i < p->n_lost; i++) {
+        struct fr_buffer *b = fr_nodes[gathered.id[p->given[p->lost[i]]]].v.buffer;
+
+        if (!b->home || !b->host)
+            continue;
+        if (has_run)
+            b->stale = true;
+        else if (!b->stale)
+            fr_buffer_leave(b);
+    }
+}
+
 /* Runs the plan with a backend that has memory of its own. */
 static fr_status
 run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
     struct fr_lent *lent = fr_lent_new(p, err);
+    fr_status       st;
 
-    return lent ? fr_plan_run_lent(p, inputs, lent, fr_lend_leaves(p, gathered.id, lent, err), err) : FR_ENOMEM;
+    if (!lent)
+        return FR_ENOMEM;
+    st = fr_plan_run_lent(p, inputs, lent, fr_lend_leaves(p, gathered.id, lent, err), err);
+    settle_lost(p, st == FR_OK);
+    /* A recording knows leaves by their addresses on the host. */
+    for (int i = 0; i < p->n_leaves; i++) {
+        const struct fr_buffer *b = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer;
+
+        p->base[p->placed[i]] = b->host ? b->host : b->mem;
+    }
+    return st;
 }
 
 /* Runs the plan of what has been gathered. */
@@ -121,13 +189,13 @@ run_gathered(struct fr_plan *p, struct fr_err *err)
     unsigned         raised;
     fr_status        st;
 
+    if ((st = find_leaves(p, err)) != FR_OK)
+        return st;
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
-    for (int i = 0; i < p->n_leaves; i++)
-        p->base[p->placed[i]] = fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->mem;
     kept = fr_judge_keep(p, gathered.id, &few);
-    st = FR_LIKELY(fr_backend->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(p, &inputs, err);
+    st = FR_LIKELY(fr_plan_by(p)->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(p, &inputs, err);
     raised = fr_fpe_raised();
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
@@ -149,13 +217,31 @@ count_step(const struct fr_node *n)
         fr_counted.n_kernels++;
 }
 
+/* A node that the host runs reads the host's memory. */
+FR_INLINE fr_status
+bring_arguments(const struct fr_node *n, struct fr_err *err)
+{
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+        fr_status             st;
+
+        if (a->op == FR_OP_view)
+            a = &fr_nodes[a->arg[0]];
+        if (a->op == FR_OP_leaf && FR_UNLIKELY(a->v.buffer->home != NULL) && (st = fr_buffer_bring_now(a->v.buffer, err)) != FR_OK)
+            return st;
+    }
+    return FR_OK;
+}
+
 /* fr_eager_run, and asks about what it raises. */
 FR_INLINE fr_status
 run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
     unsigned  raised;
-    fr_status st;
+    fr_status st = bring_arguments(&fr_nodes[id], err);
 
+    if (FR_UNLIKELY(st != FR_OK))
+        return st;
     fr_fpe_begin();
     st = fr_eager_run(id, out, err);
     raised = fr_fpe_raised();
@@ -240,7 +326,8 @@ static FR_COLD void
 begin(void)
 {
     fr_planner_start();
-    fr_backend->n_workers();
+    if (fr_device_usual == FR_DEVICE_HOST)
+        fr_backend->n_workers();
     has_begun = true;
 }
 
@@ -291,14 +378,20 @@ static fr_status
 eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
 {
     fr_status st, said;
-    int       n_todo = 0;
+    int       n_todo, n_here;
 
     if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
-    for (int i = 0; i < n; i++) /* another thread may have computed some */
-        if (fr_node_computes(&fr_nodes[todo[i]]))
-            todo[n_todo++] = todo[i];
-    st = n_todo ? eval_locked(todo, n_todo, way, err) : FR_OK;
+    for (; n > 0 && st == FR_OK; todo += n_here, n = n_todo - n_here) {
+        n_todo = n_here = 0;
+        for (int i = 0; i < n; i++) /* another thread may have computed some */
+            if (fr_node_computes(&fr_nodes[todo[i]]))
+                todo[n_todo++] = todo[i];
+        if (n_todo == 0)
+            break;
+        n_here = fr_eval_of_device(todo, n_todo, fr_nodes[todo[0]].device);
+        st = eval_locked(todo, n_here, way, err);
+    }
     fr_eval_unlock();
     /* What has been computed is there, whatever is made of a warning. */
     said = fr_judge_end();

@@ -55,7 +55,7 @@ static void
 put_plan(struct fr_text *t, const struct fr_plan *p)
 {
     uint64_t moved = 0;
-    int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_backend->n_workers());
+    int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
     int      kernel = 0, n_products = 0;
 
     for (int i = 0; i < p->n_steps; i++)
@@ -76,7 +76,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         const char *tier = product && s->call.axis           ? fr_way_rows[FR_WAY_tiled].word
                            : product                         ? fr_way_rows[FR_WAY_products].word
                            : s->kind != FR_STEP_LAUNCH       ? fr_way_rows[FR_WAY_precompiled].word
-                           : fr_backend->kernel_is_compiled(s->kernel) ? fr_way_rows[FR_WAY_jitted].word
+                           : fr_plan_by(p)->kernel_is_compiled(s->kernel) ? fr_way_rows[FR_WAY_jitted].word
                                                              : fr_way_rows[FR_WAY_interpreted].word;
 
         if (s->counts)
@@ -143,68 +143,81 @@ print_nest(const void *nest, char *out, size_t cap)
     return fr_nest_print(nest, out, cap);
 }
 
-/* kind as in fr_explain; fr_malloc'ed */
+/* kind as in fr_explain */
 static fr_status
-plan_text(const struct fr_plan *p, const char *kind, char **out, struct fr_err *err)
+put_text(struct fr_text *t, const struct fr_plan *p, const char *kind, struct fr_err *err)
 {
-    struct fr_text t = {0};
-    fr_status      st = FR_OK;
+    fr_status st = FR_OK;
 
     if (!strcmp(kind, "plan")) {
-        put_plan(&t, p);
+        put_plan(t, p);
     } else if (!strcmp(kind, "graph")) {
-        put_printed(&t, print_graph, p->graph);
-        put_printed(&t, print_groups, p);
-    } else if (!strcmp(kind, "loops") || !strcmp(kind, "c") || !strcmp(kind, "cuda")) {
+        put_printed(t, print_graph, p->graph);
+        put_printed(t, print_groups, p);
+    } else {
         for (int i = 0; i < p->n_steps && st == FR_OK; i++) {
             if (p->step[i].kind != FR_STEP_LAUNCH)
                 continue;
             if (kind[0] == 'l')
-                put_printed(&t, print_nest, p->step[i].kernel->nest);
+                put_printed(t, print_nest, p->step[i].kernel->nest);
             else
-                st = fr_text_nest(&t, p->step[i].kernel->nest,
+                st = fr_text_nest(t, p->step[i].kernel->nest,
                                   kind[1] == 'u' ? FR_DIALECT_CUDA : FR_DIALECT_C, err);
         }
-    } else {
-        st = fr_fail(err, FR_EVALUE, "explain knows graph, loops, c, cuda and plan, not '%s'", kind);
     }
-    if (st == FR_OK && t.st != FR_OK)
-        st = fr_no_memory(err, "the text of a plan");
-    if (st == FR_OK && !t.s)
-        fr_text_add(&t, "nothing is pending: no kernel would run\n");
-    if (st == FR_OK) {
-        *out = t.s;
-        return FR_OK;
-    }
-    fr_text_clear(&t);
-    return st;
+    return st == FR_OK && t->st != FR_OK ? fr_no_memory(err, "the text of a plan") : st;
 }
 
 static struct fr_gathered gathered;
+
+static bool
+is_kind(const char *kind)
+{
+    static const char *const kinds[] = {"plan", "graph", "loops", "c", "cuda"};
+
+    for (size_t i = 0; i < FR_LEN(kinds); i++)
+        if (!strcmp(kind, kinds[i]))
+            return true;
+    return false;
+}
 
 fr_status
 fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
            struct fr_err *err)
 {
     struct fr_plan *p;
+    struct fr_text  out = {0};
     fr_ref         *roots = fr_malloc(((size_t)n + 1) * sizeof *roots);
-    int             n_todo = 0;
+    int             n_todo = 0, n_here;
     fr_status       st;
 
     if (!roots)
         return fr_no_memory(err, "the list of roots");
+    if (!is_kind(kind))
+        TRY(fr_fail(err, FR_EVALUE, "explain knows graph, loops, c, cuda and plan, not '%s'", kind));
     if ((st = fr_eval_lock(err)) != FR_OK)
         goto out;
     for (int i = 0; i < n; i++)
         if (fr_node_computes(&fr_nodes[t[i]->storage->node]))
             roots[n_todo++] = t[i]->storage->node;
-    st = fr_gather(&gathered, roots, n_todo, err);
-    if (st == FR_OK)
-        st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
-    if (st == FR_OK)
-        st = plan_text(p, kind, text, err);
+    for (fr_ref *at = roots; st == FR_OK && n_todo > 0; at += n_here, n_todo -= n_here) { /* device by device */
+        n_here = fr_eval_of_device(at, n_todo, fr_nodes[at[0]].device);
+        st = fr_gather(&gathered, at, n_here, err);
+        if (st == FR_OK)
+            st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
+        if (st == FR_OK)
+            st = put_text(&out, p, kind, err);
+    }
     fr_eval_unlock();
+    if (st == FR_OK && !out.s)
+        fr_text_add(&out, "nothing is pending: no kernel would run\n");
+    if (st == FR_OK && out.st != FR_OK)
+        st = fr_no_memory(err, "the text of a plan");
 out:
     fr_free(roots);
+    if (st == FR_OK)
+        *text = out.s;
+    else
+        fr_text_clear(&out);
     return st;
 }

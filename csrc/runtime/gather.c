@@ -237,7 +237,7 @@ head_word(const struct fr_node *n)
 {
     uint64_t axes = fr_op_has_axes((fr_op)n->op) ? n->u.axes : 0;
 
-    return n->op | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | axes << 32;
+    return n->op | (uint64_t)n->device << 8 | (uint64_t)n->dtype << 16 | (uint64_t)n->n_args << 24 | axes << 32;
 }
 
 /* The next place among the gathered nodes. */
@@ -420,7 +420,8 @@ push_all(struct fr_gathered *z, struct fr_err *err)
 static fr_status
 push_flags(struct fr_gathered *z, const fr_ref *roots, int n_roots, bool *needed, struct fr_err *err)
 {
-    bool all = true;
+    const struct fr_backend *backend = n_roots ? fr_backend_of(fr_nodes[roots[0]].device) : fr_backend;
+    bool                     all = true;
 
     for (int i = 0; i < n_roots; i++)
         z->entry[fr_nodes[roots[i]].index].n_uses |= FR_ENTRY_IS_ROOT;
@@ -437,7 +438,7 @@ push_flags(struct fr_gathered *z, const fr_ref *roots, int n_roots, bool *needed
         uint64_t              flags = 0;
 
         if (n->op == FR_OP_leaf) {
-            flags = fr_gather_leaf_flags(n, z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT);
+            flags = fr_gather_leaf_flags(n, z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT, backend);
         } else {
             if (wanted)
                 flags |= FR_KEY_OUTPUT;
@@ -595,7 +596,9 @@ fr_structure_graph(const struct fr_structure *z, bool apart, struct fr_graph **o
         bool             ok;
         uint64_t         w = *key++, flags = w >> 26 & 15;
 
-        n->op = (fr_op)(w & 0xffff);
+        n->op = (fr_op)(w & 0xff);
+        if (n->op != FR_OP_leaf && (w >> 8 & 0xff) != FR_DEVICE_ANY)
+            g->device = (fr_device)(w >> 8 & 0xff);
         n->dtype = (fr_dtype)(w >> 16 & 0xff);
         n->n_args = w >> 24 & 3;
         n->output = flags & FR_KEY_OUTPUT;

@@ -1,7 +1,8 @@
 /* Where buffers are: in the host's memory, or in that of a backend that has its own.
  *
- * What a run makes stays where it was made. Who wants to look at it on the host has it brought there once, and there it
- * stays, for whoever looks may keep its address. With a backend whose memory is the host's nothing of this happens. */
+ * What a run makes stays where it was made, and what it reads goes there once and stays, unless somebody outside may look at it at
+ * any time. Who wants to look at it on the host has it brought there, to the address that was given out if one was. With a backend
+ * whose memory is the host's nothing of this happens. */
 #include <string.h>
 
 #include "backends/backend.h"
@@ -13,9 +14,9 @@ static void
 release(struct fr_buffer *b)
 {
     if (b->home)
-        b->home->free(b->mem, b->n_bytes);
-    else
-        fr_host_free(b->mem, b->n_bytes);
+        b->home->free(b->home, b->mem, b->n_bytes);
+    if (!b->home || b->host)
+        fr_host_free(b->home ? b->host : b->mem, b->n_bytes);
     fr_free(b);
 }
 
@@ -27,7 +28,7 @@ new_at(const struct fr_backend *home, size_t n_bytes, struct fr_err *err)
 
     if (b) {
         *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release, .home = home};
-        if ((b->mem = home ? home->alloc(n_bytes, &said) : fr_host_alloc(n_bytes)))
+        if ((b->mem = home ? home->alloc(home, n_bytes, &said) : fr_host_alloc(n_bytes)))
             return b;
         fr_free(b);
     }
@@ -36,9 +37,9 @@ new_at(const struct fr_backend *home, size_t n_bytes, struct fr_err *err)
 }
 
 struct fr_buffer *
-fr_buffer_new(size_t n_bytes, struct fr_err *err)
+fr_buffer_new(const struct fr_backend *by, size_t n_bytes, struct fr_err *err)
 {
-    return new_at(FR_LIKELY(fr_backend->is_host) ? NULL : fr_backend, n_bytes, err);
+    return new_at(FR_LIKELY(by->is_host) ? NULL : by, n_bytes, err);
 }
 
 struct fr_buffer *
@@ -50,22 +51,62 @@ fr_buffer_new_host(size_t n_bytes, struct fr_err *err)
 fr_status
 fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
 {
-    void     *mem;
-    fr_status st;
+    void     *mem = b->host;
+    fr_status st = FR_OK;
 
     FR_ASSERT(!fr_eval_is_unlocked()); /* nobody else brings it at the same time */
     if (!b->home)
         return FR_OK;
-    FR_ASSERT(!b->home->is_host);
-    if (!(mem = fr_host_alloc(b->n_bytes)))
+    FR_ASSERT(!b->home->is_host && (b->host || !b->stale));
+    if (!mem && !(mem = fr_host_alloc(b->n_bytes)))
         return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", b->n_bytes);
-    if ((st = b->home->copy_out(mem, b->mem, b->n_bytes, err)) != FR_OK) {
-        fr_host_free(mem, b->n_bytes);
+    if ((!b->host || b->stale) && (st = b->home->copy_out(b->home, mem, b->mem, b->n_bytes, err)) != FR_OK) {
+        if (!b->host)
+            fr_host_free(mem, b->n_bytes);
         return st;
     }
-    b->home->free(b->mem, b->n_bytes);
+    fr_buffer_leave(b);
     b->mem = mem;
+    return FR_OK;
+}
+
+/* Gives back its memory on the device. b->mem is what it was on the host, if that is known. */
+void
+fr_buffer_leave(struct fr_buffer *b)
+{
+    if (!b->home)
+        return;
+    b->home->free(b->home, b->mem, b->n_bytes);
+    b->mem = b->host;
     b->home = NULL;
+    b->host = NULL;
+    b->stale = false;
+}
+
+fr_status
+fr_buffer_send(struct fr_buffer *b, const struct fr_backend *by, struct fr_err *err)
+{
+    struct fr_err said;
+    void         *mem;
+    fr_status     st;
+
+    FR_ASSERT(!fr_eval_is_unlocked() && !by->is_host && b->home != by);
+    if (b->home && (st = fr_buffer_bring_now(b, err)) != FR_OK)
+        return st;
+    if (b->watched)
+        return FR_OK;
+    if (!(mem = by->alloc(by, b->n_bytes, &said)))
+        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for an operand", b->n_bytes);
+    if ((st = by->copy_in(by, mem, b->mem, b->n_bytes, err)) != FR_OK) {
+        by->free(by, mem, b->n_bytes);
+        return st;
+    }
+    if (b->owner || b->pinned || b->shown)
+        b->host = b->mem;
+    else
+        fr_host_free(b->mem, b->n_bytes);
+    b->mem = mem;
+    b->home = by;
     return FR_OK;
 }
 
@@ -89,7 +130,112 @@ fr_buffer_read(const struct fr_buffer *b, int64_t offset, size_t n_bytes, void *
     struct fr_err ignored;
 
     if (FR_UNLIKELY(b->home != NULL))
-        return b->home->copy_out(out, (char *)b->mem + offset, n_bytes, &ignored) == FR_OK;
+        return b->home->copy_out(b->home, out, (char *)b->mem + offset, n_bytes, &ignored) == FR_OK;
     memcpy(out, (char *)b->mem + offset, n_bytes);
     return true;
+}
+
+/* ---- tensors that go to another device ------------------------------------------------------- */
+
+fr_device
+fr_tensor_device(const struct fr_tensor *t)
+{
+    fr_device d = fr_storage_device(t->storage);
+
+    return d == FR_DEVICE_ANY ? FR_DEVICE_HOST : d;
+}
+
+bool
+fr_tensor_is_anywhere(const struct fr_tensor *t)
+{
+    return fr_storage_device(t->storage) == FR_DEVICE_ANY;
+}
+
+bool
+fr_tensor_is_shared(const struct fr_tensor *t)
+{
+    return t->storage->shared;
+}
+
+bool
+fr_tensor_settle(const struct fr_tensor *t, fr_device device)
+{
+    struct fr_node *n = &fr_nodes[t->storage->node];
+
+    if (n->device == FR_DEVICE_ANY && n->op == FR_OP_leaf && !fr_storage_pinned(t->storage))
+        n->device = device;
+    return n->device == device;
+}
+
+void
+fr_tensor_set_anywhere(const struct fr_tensor *t)
+{
+    fr_nodes[t->storage->node].device = FR_DEVICE_ANY;
+}
+
+/* Between two devices bytes pass through the host's memory. */
+static fr_status
+copy_bytes(struct fr_buffer *to, const struct fr_buffer *from, struct fr_err *err)
+{
+    void     *between;
+    fr_status st;
+
+    if (!from->home) {
+        if (to->home)
+            return to->home->copy_in(to->home, to->mem, from->mem, to->n_bytes, err);
+        memcpy(to->mem, from->mem, to->n_bytes);
+        return FR_OK;
+    }
+    if (!to->home)
+        return from->home->copy_out(from->home, to->mem, from->mem, to->n_bytes, err);
+    if (!(between = fr_host_alloc(to->n_bytes)))
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for a copy between devices", to->n_bytes);
+    if ((st = from->home->copy_out(from->home, between, from->mem, to->n_bytes, err)) == FR_OK)
+        st = to->home->copy_in(to->home, to->mem, between, to->n_bytes, err);
+    fr_host_free(between, to->n_bytes);
+    return st;
+}
+
+/* A new storage with these bytes, of a leaf. */
+static fr_status
+copy_leaf(fr_ref leaf, fr_device device, struct fr_tensor *out, struct fr_err *err)
+{
+    const struct fr_node *n = &fr_nodes[leaf];
+    struct fr_buffer     *b = fr_buffer_new(fr_backend_of(device), (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    fr_status             st;
+
+    if (!b)
+        return err->code;
+    if ((st = copy_bytes(b, n->v.buffer, err)) != FR_OK) {
+        fr_buffer_unref(b);
+        return st;
+    }
+    return fr_tensor_from_buffer(b, device, n->dtype, n->layout, out, err);
+}
+
+fr_status
+fr_tensor_to_device(const struct fr_tensor *t, fr_device device, struct fr_tensor *out, struct fr_err *err)
+{
+    struct fr_tensor whole;
+    fr_status        st = FR_OK;
+
+    if (fr_tensor_device(t) == device) {
+        fr_tensor_copy(t, out);
+        return FR_OK;
+    }
+    if (t->whole)
+        fr_tensor_copy(t, &whole);
+    else if ((st = fr_trace_cast(t, t->dtype, 'K', &whole, err)) != FR_OK)
+        return st;
+    fr_looks_taken++;
+    do { /* while kernels run, another thread may store into it */
+        st = fr_eval_nodes(&whole.storage->node, 1, err);
+        if (st == FR_OK && (st = fr_eval_lock(err)) == FR_OK) {
+            if (!fr_tensor_is_pending(&whole))
+                st = copy_leaf(whole.storage->node, device, out, err);
+            fr_eval_unlock();
+        }
+    } while (st == FR_OK && fr_tensor_is_pending(&whole));
+    fr_tensor_clear(&whole);
+    return st;
 }

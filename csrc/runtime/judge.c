@@ -177,7 +177,7 @@ fr_judge_keep_lost(struct fr_plan *p, const fr_ref *id, struct fr_judge_few *few
     for (int i = 0; i < p->n_lost; i++) {
         size_t n = (size_t)p->place[p->lost[i]].bytes;
 
-        if (FR_LIKELY(fr_backend->is_host || !id)) {
+        if (FR_LIKELY(fr_plan_by(p)->is_host || !id)) {
             memcpy(to, p->base[p->lost[i]], n);
         } else if (!fr_buffer_read(fr_nodes[id[p->given[p->lost[i]]]].v.buffer, 0, n, to)) {
             fr_judge_free_lost(kept, few);
@@ -212,7 +212,7 @@ result_memory(const struct question *q, const struct fr_plan *p, int node)
 {
     int r = fr_place_root(p->place, node);
 
-    if (FR_LIKELY(fr_backend->is_host))
+    if (FR_LIKELY(fr_plan_by(p)->is_host))
         return p->base[r];
     if (p->place[r].kind == FR_PLACE_NEW)
         return on_host(p->fresh[r]);

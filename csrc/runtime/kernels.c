@@ -35,11 +35,11 @@ mix_bytes(uint64_t h, const void *bytes, size_t n)
 }
 
 static uint64_t
-hash_nest(const struct fr_nest *nest)
+hash_nest(fr_device device, const struct fr_nest *nest)
 {
     uint64_t h = nest->n_insts | (uint64_t)nest->n_operands << 32 | (uint64_t)nest->n_scalars << 48;
 
-    h = mix(h, nest->n_stages | (uint64_t)nest->flags << 8);
+    h = mix(h, nest->n_stages | (uint64_t)nest->flags << 8 | (uint64_t)device << 16);
     h = mix_bytes(h, nest->insts, nest->n_insts * sizeof *nest->insts);
     h = mix_bytes(h, nest->operands, nest->n_operands * sizeof *nest->operands);
     return mix_bytes(h, nest->scalar_dtype, nest->n_scalars * sizeof *nest->scalar_dtype);
@@ -47,11 +47,11 @@ hash_nest(const struct fr_nest *nest)
 
 /* Takes a reference. Lock held. */
 static struct fr_kernel *
-find(const struct fr_nest *nest, uint64_t key)
+find(fr_device device, const struct fr_nest *nest, uint64_t key)
 {
     struct fr_kernel *k = buckets[key % N_BUCKETS];
 
-    while (k && (k->key != key || !fr_nest_same(k->nest, nest)))
+    while (k && (k->key != key || k->device != device || !fr_nest_same(k->nest, nest)))
         k = k->next;
     if (k)
         k->refs++;
@@ -59,30 +59,31 @@ find(const struct fr_nest *nest, uint64_t key)
 }
 
 fr_status
-fr_kernel_get(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+fr_kernel_get(fr_device device, const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
     struct fr_kernel *k;
-    uint64_t          key = hash_nest(nest);
+    uint64_t          key = hash_nest(device, nest);
     fr_status         st;
 
     pthread_mutex_lock(&lock);
-    *out = find(nest, key);
+    *out = find(device, nest, key);
     pthread_mutex_unlock(&lock);
     if (*out)
         return FR_OK;
-    if ((st = fr_backend->kernel_new(nest, &k, err)) != FR_OK)
+    if ((st = fr_backend_of(device)->kernel_new(fr_backend_of(device), nest, &k, err)) != FR_OK)
         return st;
+    k->device = device;
     k->key = key;
     k->refs = 1;
     pthread_mutex_lock(&lock);
-    if (!(*out = find(nest, key))) { /* else the other thread has made it meanwhile */
+    if (!(*out = find(device, nest, key))) { /* else the other thread has made it meanwhile */
         k->next = buckets[key % N_BUCKETS];
         buckets[key % N_BUCKETS] = *out = k;
         k = NULL;
     }
     pthread_mutex_unlock(&lock);
     if (k)
-        fr_backend->kernel_free(k);
+        fr_backend_of(device)->kernel_free(k);
     return FR_OK;
 }
 
@@ -101,11 +102,11 @@ fr_kernel_unref(struct fr_kernel *k)
     }
     pthread_mutex_unlock(&lock);
     if (gone)
-        fr_backend->kernel_free(k);
+        fr_backend_of(k->device)->kernel_free(k);
 }
 
 bool
-fr_kernel_has_code(const struct fr_nest *nest)
+fr_kernel_has_code(fr_device device, const struct fr_nest *nest)
 {
     struct fr_kernel *k;
     bool              has = false;
@@ -113,8 +114,8 @@ fr_kernel_has_code(const struct fr_nest *nest)
     if (!fr_env_uses_code())
         return false;
     pthread_mutex_lock(&lock);
-    if ((k = find(nest, hash_nest(nest)))) {
-        has = fr_backend->kernel_is_compiled(k);
+    if ((k = find(device, nest, hash_nest(device, nest)))) {
+        has = fr_backend_of(device)->kernel_is_compiled(k);
         k->refs--; /* others have some, or it would not be there */
     }
     pthread_mutex_unlock(&lock);
@@ -139,7 +140,7 @@ fr_status
 fr_step_set_nest(struct fr_step *s, const struct fr_nest *nest, struct fr_err *err)
 {
     struct fr_kernel *kernel;
-    fr_status         st = fr_kernel_get(nest, &kernel, err);
+    fr_status         st = fr_kernel_get(s->kernel->device, nest, &kernel, err);
 
     if (st != FR_OK)
         return st;

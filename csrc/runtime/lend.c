@@ -38,8 +38,9 @@ is_lent(const struct fr_lent *lent, int node)
 fr_status
 fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_t n_bytes, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     struct fr_err said;
-    char *mem = fr_backend->alloc((size_t)p->place[node].bytes, &said), *host = p->base[node];
+    char *mem = by->alloc(by, (size_t)p->place[node].bytes, &said), *host = p->base[node];
 
     FR_ASSERT(lent->n < p->n_leaves && !is_lent(lent, node)); /* else its base would end as the first copy's */
     FR_ASSERT(p->place[node].kind == FR_PLACE_LEAF && first >= 0 && first + n_bytes <= p->place[node].bytes);
@@ -50,17 +51,25 @@ fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_
     lent->of[lent->n].first = first;
     lent->of[lent->n++].n_bytes = n_bytes;
     p->base[node] = mem;
-    return fr_backend->copy_in(mem + first, host + first, (size_t)n_bytes, err);
+    return by->copy_in(by, mem + first, host + first, (size_t)n_bytes, err);
 }
 
 fr_status
 fr_lend_leaves(struct fr_plan *p, const fr_ref *id, struct fr_lent *lent, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     fr_status st = FR_OK;
 
-    for (int i = 0; i < p->n_leaves && st == FR_OK; i++)
-        if (!fr_nodes[id[p->given[p->placed[i]]]].v.buffer->home)
-            st = fr_lend(p, lent, p->placed[i], 0, p->place[p->placed[i]].bytes, err);
+    for (int i = 0; i < p->n_leaves && st == FR_OK; i++) {
+        int               node = p->placed[i];
+        struct fr_buffer *b = fr_nodes[id[p->given[node]]].v.buffer;
+
+        if (b->home != by)
+            st = fr_buffer_send(b, by, err);
+        p->base[node] = b->mem;
+        if (st == FR_OK && b->home != by)
+            st = fr_lend(p, lent, node, 0, p->place[node].bytes, err);
+    }
     return st;
 }
 
@@ -77,6 +86,7 @@ is_lost(const struct fr_plan *p, int node)
 static fr_status
 take_back(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     fr_status st = FR_OK;
 
     for (int i = 0; i < lent->n; i++) {
@@ -85,8 +95,8 @@ take_back(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
         int64_t first = lent->of[i].first;
 
         if (ran && st == FR_OK && is_lost(p, node))
-            st = fr_backend->copy_out(host + first, mem + first, (size_t)lent->of[i].n_bytes, err);
-        fr_backend->free(mem, (size_t)p->place[node].bytes);
+            st = by->copy_out(by, host + first, mem + first, (size_t)lent->of[i].n_bytes, err);
+        by->free(by, mem, (size_t)p->place[node].bytes);
         p->base[node] = host;
     }
     fr_free(lent);

@@ -73,5 +73,5 @@ void
 fr_runtime_stop(void)
 {
     fr_planner_stop();
-    fr_backend->stop();
+    fr_backend_stop();
 }

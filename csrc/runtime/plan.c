@@ -439,7 +439,7 @@ add_launch(struct planner *z, const struct fr_lowered *l, int grp, int earliest,
     struct fr_step         *s;
     bool                    joins = counts && !l->after;    /* no later phase right behind */
     struct joint           *joint;
-    fr_status               st = fr_kernel_get(&l->nest, &k, z->err);
+    fr_status               st = fr_kernel_get(z->p->device, &l->nest, &k, z->err);
 
     if (st != FR_OK)
         return st;
@@ -471,10 +471,10 @@ schedule(struct planner *z, const struct fr_lowered *l, struct fr_lowered **out)
     bool               close = false;
     fr_status          st;
 
-    if ((st = fr_backend->schedule(l, false, &z->lowering, out, &close, z->err)) != FR_OK || !close ||
-        fr_kernel_has_code(&(*out)->nest))
+    if ((st = fr_plan_by(z->p)->schedule(l, false, &z->lowering, out, &close, z->err)) != FR_OK || !close ||
+        fr_kernel_has_code(z->p->device, &(*out)->nest))
         return st;
-    if ((st = fr_backend->schedule(l, true, &z->lowering, &other, &close, z->err)) == FR_OK && fr_kernel_has_code(&other->nest))
+    if ((st = fr_plan_by(z->p)->schedule(l, true, &z->lowering, &other, &close, z->err)) == FR_OK && fr_kernel_has_code(z->p->device, &other->nest))
         *out = other;
     return st;
 }
@@ -495,10 +495,10 @@ add_group(struct planner *z, int grp)
             return st;
     TRY(fr_lower(z->g, z->f, grp, z->stored, z->value, &z->lowering, &l, z->err));
     after = l->after;
-    if (fr_backend->schedule)
+    if (fr_plan_by(z->p)->schedule)
         TRY(schedule(z, l, &l));
     TRY(add_launch(z, l, grp, earliest_step(z, grp), true));
-    if (after && fr_backend->schedule)
+    if (after && fr_plan_by(z->p)->schedule)
         TRY(schedule(z, after, &after));
     if (after)
         TRY(add_launch(z, after, grp, 0, false));
@@ -514,13 +514,13 @@ schedule_dispatch(struct planner *z, struct fr_step *s)
     struct fr_nest nest;
     fr_status      st;
 
-    if (!fr_backend->schedule_dispatch)
+    if (!fr_plan_by(z->p)->schedule_dispatch)
         return FR_OK;
     st = fr_step_copy_nest(s, &z->scratch, &nest, z->err);
 
     if (st != FR_OK)
         return st;
-    return fr_backend->schedule_dispatch(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
+    return fr_plan_by(z->p)->schedule_dispatch(&nest, (int64_t)(s->bytes_read + s->bytes_written)) ? fr_step_set_nest(s, &nest, z->err) : FR_OK;
 }
 
 /* When every step has the kernel that it keeps. */
@@ -529,7 +529,7 @@ bind_instances(struct fr_plan *p)
 {
     for (int i = 0; i < p->n_steps; i++)
         for (int k = 0; p->step[i].kind == FR_STEP_LAUNCH && k < p->step[i].n_instances; k++)
-            fr_backend->bind(p->step[i].kernel, &p->step[i].instance[k]);
+            fr_plan_by(p)->bind(p->step[i].kernel, &p->step[i].instance[k]);
 }
 
 /* ---- places ------------------------------------------------------------------------------- */
@@ -877,6 +877,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     }
     z.p = p;
     p->graph = g;
+    p->device = g->device == FR_DEVICE_ANY ? FR_DEVICE_HOST : g->device;
     TRY(fr_passes_run(g, &p->graph->arena, &p->fusion, err));
     n = (size_t)g->n_nodes + 1;
     z.f = p->fusion;

@@ -79,9 +79,9 @@ int       fr_gather_held(fr_ref *out);
 /* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */
 fr_status fr_gather_readers(struct fr_gathered *, const fr_ref *what, int n_what, fr_ref *roots,
                             int *n_roots, struct fr_err *);
-/* The flags in the key of a leaf that gathered nodes read n_uses times. */
+/* The flags in the key of a leaf that gathered nodes read n_uses times, which a backend will run. */
 static inline uint32_t
-fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
+fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses, const struct fr_backend *by)
 {
     const struct fr_buffer *b = leaf->v.buffer;
     bool                    wanted = leaf->refs > n_uses, ours = b->owner == NULL;
@@ -91,7 +91,7 @@ fr_gather_leaf_flags(const struct fr_node *leaf, uint32_t n_uses)
     if (wanted)
         return FR_KEY_OUTSIDE;
     /* (A result over memory that is lent to the run would have to be copied back.) */
-    return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 && !b->home == fr_backend->is_host ? FR_KEY_DYING : 0;
+    return atomic_load_explicit(&b->refs, memory_order_relaxed) == 1 && (b->home ? b->home == by : by->is_host) ? FR_KEY_DYING : 0;
 }
 /* What was gathered, until the next time. */
 fr_status fr_gather_structure(struct fr_gathered *, struct fr_structure *out, struct fr_err *);
@@ -104,10 +104,10 @@ fr_status fr_structure_graph(const struct fr_structure *, bool apart, struct fr_
 /* ---- kernels, shared by plans ---- */
 
 /* On any thread: the kernel of this nest, with a reference. */
-fr_status fr_kernel_get(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+fr_status fr_kernel_get(fr_device, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_kernel_unref(struct fr_kernel *);
 /* Whether there is a kernel of this nest that has been compiled. */
-bool      fr_kernel_has_code(const struct fr_nest *);
+bool      fr_kernel_has_code(fr_device, const struct fr_nest *);
 
 /* ---- plans ---- */
 
@@ -228,6 +228,7 @@ struct fr_plan {
     size_t           n_key;
     struct fr_plan  *next;               /* same bucket */
     uint32_t         slot;               /* plan_cache.c: where it is kept */
+    fr_device        device;             /* that runs it */
     struct fr_graph *graph;              /* in whose arena everything lies, this too */
     struct fr_fusion *fusion;
     int32_t         *given;              /* [n_nodes] numbers of what was gathered; -1: a pass made it */
@@ -262,6 +263,13 @@ struct fr_plan {
     int              n_held;
     void            *room;               /* what these are in; fr_malloc'ed */
 };
+
+/* Who runs it. */
+static inline const struct fr_backend *
+fr_plan_by(const struct fr_plan *p)
+{
+    return fr_backend_of(p->device);
+}
 
 /* A plan for the graph, which it owns from here on, also on failure. It has no key. */
 fr_status fr_plan_make(struct fr_graph *, struct fr_plan **out, struct fr_err *);
@@ -337,9 +345,9 @@ void      fr_planner_stop(void);
 enum { FR_EAGER_NODES = 2048 };          /* at most; a plan for so many takes milliseconds */
 /* Whether anything is. */
 static inline bool
-fr_eager_is_on(void)
+fr_eager_is_on(fr_device d)
 {
-    return fr_env.eager_elems > 0 && fr_backend->runs_nodes;
+    return fr_env.eager_elems > 0 && fr_backend_of(d)->runs_nodes;
 }
 /* Whether these are so few and so small that they are run node by node while they have no plan. */
 bool      fr_eager_suits(const struct fr_gathered *);

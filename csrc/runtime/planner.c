@@ -91,7 +91,8 @@ sleep_until_asked(void)
 static void
 begin_others(void)
 {
-    fr_backend->begin();
+    if (fr_device_usual == FR_DEVICE_HOST)
+        fr_backend->begin();
     fr_last_cache();
 }
 

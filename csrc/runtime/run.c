@@ -24,12 +24,13 @@ fr_plan_drop_fresh(struct fr_plan *p)
 static fr_status
 place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     struct fr_err said;
 
     for (int i = 0; i < p->n_new; i++) {
         int n = p->new_[i];
 
-        if (!(p->fresh[n] = fr_buffer_new((size_t)p->place[n].bytes, &said))) {
+        if (!(p->fresh[n] = fr_buffer_new(by, (size_t)p->place[n].bytes, &said))) {
             fr_plan_drop_fresh(p);
             return fr_backend_refused(&said, err, "Unable to allocate %lld bytes: this evaluation needs %lld bytes for results "
                                       "and %lld for temporaries",
@@ -70,12 +71,14 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
 static fr_status
 run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
+
     switch (s->kind) {
     case FR_STEP_COPY:
-        return fr_backend->copy(p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes, err);
-    case FR_STEP_CALL: return fr_backend->call(&s->call, s->instance->ptr, err);
-    case FR_STEP_SCAN: return fr_backend->scan(s->op, s->dtype, s->instance, err);
-    default: return fr_backend->launch(s->kernel, s->instance, s->n_instances, err);
+        return by->copy(by, p->base[s->copy_to], p->base[s->copy_from], (size_t)s->copy_bytes, err);
+    case FR_STEP_CALL: return by->call(by, &s->call, s->instance->ptr, err);
+    case FR_STEP_SCAN: return by->scan(by, s->op, s->dtype, s->instance, err);
+    default: return by->launch(s->kernel, s->instance, s->n_instances, err);
     }
 }
 
@@ -86,7 +89,7 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
     const struct fr_step *s = &p->step[i];
 
     if (s->kind == FR_STEP_LAUNCH)
-        fr_backend->kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
+        fr_plan_by(p)->kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
     if (fr_env.debug >= 2)
         fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us%s", i, s->n_instances,
                (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
@@ -145,28 +148,30 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
 static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_plan_by(p);
     fr_status st = FR_OK;
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
-            fr_backend->kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
+            by->kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
     /* Others may be compiled at the same time: they are not waited for. */
     for (int i = 0; i < p->n_steps && st == FR_OK; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
-            st = fr_backend->kernel_wait(p->step[i].kernel, err);
+            st = by->kernel_wait(p->step[i].kernel, err);
     return st;
 }
 
 fr_status
 fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
-    int       n_workers = p->n_bands ? fr_backend->n_workers() : 1;
+    const struct fr_backend *by = fr_plan_by(p);
+    int       n_workers = p->n_bands ? by->n_workers() : 1;
     int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
     char     *arena = NULL, *scratch;
     struct fr_err said;
     fr_status st;
 
-    if (n_temporary && !(arena = fr_backend->alloc((size_t)n_temporary, &said)))
+    if (n_temporary && !(arena = by->alloc(by, (size_t)n_temporary, &said)))
         return fr_backend_refused(&said, err, "Unable to allocate %lld bytes for temporaries of this evaluation",
                                   (long long)n_temporary);
     FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
@@ -197,7 +202,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     p->running = false;
 out:
     if (arena)
-        fr_backend->free(arena, (size_t)n_temporary);
+        by->free(by, arena, (size_t)n_temporary);
     if (st != FR_OK)
         fr_plan_drop_fresh(p);
     return st;

@@ -108,7 +108,7 @@ find_kernel(const struct fr_single *z, uint64_t key, struct fr_kernel **out, str
         return FR_OK;
     }
     write_nest(&w, z);
-    if ((st = fr_kernel_get(&w.nest, out, err)) != FR_OK)
+    if ((st = fr_kernel_get(FR_DEVICE_HOST, &w.nest, out, err)) != FR_OK)
         return st;
     if (kernels[at].kernel)
         fr_kernel_unref(kernels[at].kernel);

@@ -70,6 +70,7 @@ update_looks(struct fr_storage *s, bool was_watched)
     if (!b)
         return;
     b->loud = fr_storage_is_loud(s);
+    b->watched = fr_storage_is_watched(s);
     b->pinned = s->looked_at = s->looks[0] + s->looks[1] > 0;
     if (!b->pinned) {
         s->seen = NULL;
@@ -205,7 +206,7 @@ fr_storages_settle(void)
         struct fr_storage *s = *link;
 
         FR_ASSERT(s->dirty); /* else it is on the list twice, or on the free one */
-        if (fr_node_computes(&fr_nodes[s->node])) {
+        if (fr_node_computes(&fr_nodes[s->node]) || fr_nodes[s->node].v.buffer->stale) {
             link = &s->next_dirty;
         } else {
             *link = s->next_dirty;
@@ -285,7 +286,7 @@ fr_storage_is_idle(const struct fr_storage *s)
 
     return s->shared && s->refs == 1 && s->n_loans == 1 && !s->dirty && s->looks[0] == 0 && s->looks[1] == 1 &&
            s->fresh[0] + s->fresh[1] == 0 && n->op == FR_OP_leaf && n->refs == 1 && n->v.buffer == s->seen &&
-           s->seen->refs == 2; /* the node and the look */
+           s->seen->refs == 2 /* the node and the look */ && !s->seen->home;
 }
 
 /* ---- memory of others ---------------------------------------------------------------------- */
@@ -305,6 +306,7 @@ release_foreign(struct fr_buffer *b)
 {
     struct foreign *f = (struct foreign *)b;
 
+    fr_buffer_leave(b);
     if (f->release) {
         f->next = to_release;
         to_release = f;

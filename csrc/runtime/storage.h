@@ -25,7 +25,7 @@ struct fr_storage {
     fr_ref            node;        /* the current version; one reference, counted as held */
     struct fr_layout *layout;      /* of every version, whose reference it is; dense */
     fr_dtype          dtype;
-    bool              dirty;       /* pinned, with stores not yet computed: on the dirty list */
+    bool              dirty;       /* pinned, with stores that others do not see yet: on the dirty list */
     union {
         struct {
             bool      shared;      /* memory belongs to somebody else: stores must reach it */
@@ -72,8 +72,15 @@ void      fr_release_foreign(void);
 
 /* ---- tensor.c */
 
-/* A leaf over `buffer` (its reference moves in, also on failure) as a new storage of this layout. */
-fr_status fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype, struct fr_layout *, struct fr_tensor *out, struct fr_err *);
+static inline fr_device
+fr_storage_device(const struct fr_storage *s)
+{
+    return fr_nodes[s->node].device;
+}
+/* FR_EVALUE: these tensors (NULL: numbers) are on different devices; `what` is to be done with them. */
+fr_status fr_trace_together(const char *what, const struct fr_tensor *const *, int n, struct fr_err *);
+/* A leaf over `buffer` (its reference moves in, also on failure) that belongs on a device, as a new storage of this layout. */
+fr_status fr_tensor_from_buffer(struct fr_buffer *buffer, fr_device, fr_dtype, struct fr_layout *, struct fr_tensor *out, struct fr_err *);
 
 /* ---- trace.c: what tracing functions are made of. A new node has no reference yet */
 
@@ -135,17 +142,24 @@ fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
 fr_status fr_eval_again(const fr_ref *roots, int n, struct fr_err *);
 /* The same; when that fails, each by itself, so that one failure does not keep the others. */
 fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);
+/* Those of the nodes that are computed on a device come first; returns how many they are. */
+int       fr_eval_of_device(fr_ref *nodes, int n, fr_device);
 /* The storage's version, and all held nodes that read it. */
 fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 
 /* ---- home.c */
 
-/* Memory of the backend in use, to be written by it; and of the host. NULL: memory is out. */
-struct fr_buffer *fr_buffer_new(size_t n_bytes, struct fr_err *);
+/* Memory of a backend, to be written by it; and of the host. NULL: memory is out. */
+struct fr_buffer *fr_buffer_new(const struct fr_backend *, size_t n_bytes, struct fr_err *);
 struct fr_buffer *fr_buffer_new_host(size_t n_bytes, struct fr_err *);
 /* Has it in the host's memory from here on; _now: in this thread's turn. */
 fr_status fr_buffer_bring_home(struct fr_buffer *, struct fr_err *);
 fr_status fr_buffer_bring_now(struct fr_buffer *, struct fr_err *);
+/* Has it in the memory of a backend from here on, in this thread's turn; where somebody looks at it on the host at any time, it
+ * stays there. */
+fr_status fr_buffer_send(struct fr_buffer *, const struct fr_backend *, struct fr_err *);
+/* For whoever frees it: gives back its memory there, whatever is in it. */
+void      fr_buffer_leave(struct fr_buffer *);
 static inline fr_status
 fr_buffer_bring(struct fr_buffer *b, struct fr_err *err)
 {

@@ -109,7 +109,7 @@ fr_tensor_whole_numbers(const struct fr_tensor *t)
 /* ---- handles over memory -------------------------------------------------------------------- */
 
 fr_status
-fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout *storage_layout,
+fr_tensor_from_buffer(struct fr_buffer *buffer, fr_device device, fr_dtype dtype, struct fr_layout *storage_layout,
                       struct fr_tensor *out, struct fr_err *err)
 {
     fr_ref id = fr_node_new(FR_OP_leaf, dtype, fr_trace_site);
@@ -120,6 +120,7 @@ fr_tensor_from_buffer(struct fr_buffer *buffer, fr_dtype dtype, struct fr_layout
     }
     fr_nodes[id].layout = fr_layout_ref(storage_layout);
     fr_nodes[id].v.buffer = buffer;
+    fr_nodes[id].device = device;
     fr_guard_fresh(buffer->n_bytes);
     return fr_tensor_wrap(id, out, err);
 }
@@ -167,7 +168,7 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
         st = fr_no_memory(err, "shared memory");
         goto out;
     }
-    st = fr_tensor_from_buffer(fr_buffer_ref(b), dtype, home, &base, err);
+    st = fr_tensor_from_buffer(fr_buffer_ref(b), FR_DEVICE_ANY, dtype, home, &base, err);
     if (st != FR_OK)
         goto out;
     base.readonly = readonly;
@@ -211,7 +212,7 @@ fr_tensor_from_copy(const void *data, fr_dtype dtype, int ndim, const int64_t *d
         bytes[k] = k_order[k] * size;
     if (n)
         fr_host_copy(size, ndim, dims, b->mem, bytes, data, byte_strides);
-    st = fr_tensor_from_buffer(b, dtype, l, out, err);
+    st = fr_tensor_from_buffer(b, FR_DEVICE_ANY, dtype, l, out, err);
     fr_layout_unref(l);
     return st;
 }

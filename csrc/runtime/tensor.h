@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/status.h"
+#include "core/device.h"
 #include "core/dtype.h"
 #include "core/layout.h"
 #include "core/number.h"
@@ -222,6 +223,17 @@ void     *fr_storage_object(const struct fr_storage *);
 void      fr_storage_set_object(struct fr_storage *, void *);
 /* A handle over all of the storage. */
 void      fr_storage_whole(struct fr_storage *, struct fr_tensor *out);
+/* Where it is computed, or belongs. (On the host: what belongs anywhere.) */
+fr_device fr_tensor_device(const struct fr_tensor *);
+/* Whether that is anywhere: memory of NumPy's; whether others see it, so that it has to stay there. */
+bool      fr_tensor_is_anywhere(const struct fr_tensor *);
+bool      fr_tensor_is_shared(const struct fr_tensor *);
+/* What belongs anywhere, and is nobody else's memory, belongs to a device from here on; where it cannot, false. */
+bool      fr_tensor_settle(const struct fr_tensor *, fr_device);
+/* What has just been traced of no operands is computed wherever it is wanted. */
+void      fr_tensor_set_anywhere(const struct fr_tensor *);
+/* A new handle of the same values on a device: the same window if it is there, else a copy, computed now. */
+fr_status fr_tensor_to_device(const struct fr_tensor *, fr_device, struct fr_tensor *out, struct fr_err *);
 /* The owner of the memory has handed it over (fr_tensor_from_memory): nobody looks at it but through
  * handles, so stores into it need not reach it. */
 void      fr_storage_claim(struct fr_storage *);

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "backends/backend.h"
 #include "base/alloc.h"
 #include "base/fpe.h"
 #include "runtime/storage.h"
@@ -52,7 +53,7 @@ fr_trace_init(void)
                 !needs_no_cast((fr_op)op, (fr_dtype)d, 0))
                 continue;
             result = fr_op_result((fr_op)op, (fr_dtype)d);
-            r->head = (struct fr_node){.op = (uint16_t)op, .dtype = result, .n_args = info->arity}.head;
+            r->head = (struct fr_node){.op = (uint8_t)op, .dtype = result, .n_args = info->arity}.head;
             for (const char *w = "bifc"; *w && d != FR_C128; w++) /* whose numbers fill two words */
                 if (needs_no_cast((fr_op)op, (fr_dtype)d, *w))
                     r->weak |= (uint8_t)(1 << weak_bit(*w));
@@ -123,6 +124,30 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
         cache[h].a = fr_layout_ref(l[0]);
         cache[h].b = fr_layout_ref(l[1]);
         cache[h].out = fr_layout_ref(*out);
+    }
+    return FR_OK;
+}
+
+/* ---- devices ------------------------------------------------------------------------------ */
+
+static FR_COLD fr_status
+different_devices(const char *what, fr_device a, fr_device b, struct fr_err *err)
+{
+    return fr_fail(err, FR_EVALUE, "%s of tensors on different devices, %s and %s: bring them together with to_device", what,
+                   fr_device_name(a), fr_device_name(b));
+}
+
+fr_status
+fr_trace_together(const char *what, const struct fr_tensor *const *t, int n, struct fr_err *err)
+{
+    fr_device device = FR_DEVICE_ANY, other;
+
+    for (int k = 0; k < n; k++) {
+        if (!t[k] || (other = fr_storage_device(t[k]->storage)) == FR_DEVICE_ANY)
+            continue;
+        if (FR_UNLIKELY(device != FR_DEVICE_ANY && device != other))
+            return different_devices(what, device, other, err);
+        device = other;
     }
     return FR_OK;
 }
@@ -309,11 +334,18 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
     uint64_t          bits[2], here = 0;
     fr_dtype          number = FR_BOOL;
     int               n_tensors = 0;
+    fr_device         device = FR_DEVICE_ANY;
     fr_status         st = FR_OK;
 
     for (int k = 0; k < n_args; k++)
-        if (args[k].t)
+        if (args[k].t) {
+            fr_device other = fr_storage_device(args[k].t->storage);
+
             l[n_tensors++] = args[k].t->layout;
+            if (FR_UNLIKELY(device && other && device != other))
+                TRY(different_devices(fr_op_info[op].name, device, other, err));
+            device |= other;
+        }
     if (into)
         layout = fr_layout_ref(into);
     else if (n_tensors)
@@ -428,10 +460,18 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     fr_ref             id = fr_nodes_free;
     struct fr_node    *n = &fr_nodes[id], *x = &fr_nodes[a], *y = &fr_nodes[b];
     struct fr_storage *s;
+    fr_device          device = x->device;
     int                height;
 
     if (FR_UNLIKELY(id == FR_NO_NODE))
         return false;
+    if (how == QUICK_TWO && FR_UNLIKELY(device != y->device)) {
+        if (device && y->device)
+            return false;
+        device |= y->device;
+    }
+    if (FR_UNLIKELY(!device))
+        device = fr_device_now();
     FR_ASSERT(n->op == FR_N_OPS);
     n->arg[0] = a;
     if (how == QUICK_NUMBER) {
@@ -457,7 +497,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     layout->refs += 2;                  /* of node and handle */
     fr_elems_made += (uint64_t)layout->n_elems;
     fr_arrays_made += layout->ndim > 0;
-    n->head = head;
+    n->head = head | FR_DEVICE_HEAD(device);
     n->refs = 1;
     n->held = 1;
     n->seq = (uint32_t)fr_nodes_made++;

@@ -191,6 +191,8 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         return fr_fail(err, FR_EVALUE, "assignment destination is read-only");
     if (l && (st = fr_build_store(dst->layout, l->ndim, fr_layout_dims(l), err)) != FR_OK)
         return st;
+    if ((st = fr_trace_together("an assignment", (const struct fr_tensor *[]){dst, value->t}, 2, err)) != FR_OK)
+        return st;
     if (dst->layout->n_elems == 0 || (value->t && is_same(dst, value->t)))
         return FR_OK;
     if (fr_component_is(dst))
@@ -264,8 +266,11 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
     if ((st = fr_build_out_dtype(op, result, dst->dtype, err)) != FR_OK)
         return st;
     for (int k = 0; k < n_args; k++)
-        if (args[k].t)
+        if (args[k].t) {
+            if ((st = fr_trace_together(fr_op_info[op].name, (const struct fr_tensor *[]){args[k].t, dst}, 2, err)) != FR_OK)
+                return st;
             l[n++] = args[k].t->layout;
+        }
     if (n && (st = fr_trace_layout(l, n, fr_op_info[op].name, &layout, err)) != FR_OK)
         return st;
     st = layout ? fr_build_out_layout(layout, dst->layout, err) : FR_OK;

@@ -44,9 +44,12 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
         if (st == FR_OK && !fr_tensor_is_pending(t))
             st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
     } while (st == FR_OK && (fr_tensor_is_pending(t) || fr_nodes[t->storage->node].v.buffer->home));
-    if (st == FR_OK)
-        *data = (char *)fr_nodes[t->storage->node].v.buffer->mem +
-                t->offset * fr_dtype_size(t->dtype);
+    if (st == FR_OK) {
+        struct fr_buffer *b = fr_nodes[t->storage->node].v.buffer;
+
+        b->shown = true;
+        *data = (char *)b->mem + t->offset * fr_dtype_size(t->dtype);
+    }
     return st;
 }
 
@@ -167,7 +170,14 @@ fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
         ;
     if (!compute || st != FR_OK)
         abandon(s);
+    /* What was computed elsewhere is where the lender sees it. */
+    if (s->seen && s->n_loans == 1) {
+        fr_status brought = fr_buffer_bring(s->seen, st == FR_OK ? err : NULL);
+
+        st = st == FR_OK ? brought : st;
+    }
     fr_storage_end_loan(s);
+    fr_storages_settle();
     return st;
 }
 
@@ -189,6 +199,9 @@ fr_runtime_flush(struct fr_err *err)
     fr_storages_settle();
     while (st == FR_OK && (n = fr_storages_dirty(roots, FR_LEN(roots))) > 0) {
         st = fr_eval_each(roots, n, err);
+        for (int i = 0; i < n && st == FR_OK; i++)
+            if (fr_nodes[roots[i]].op == FR_OP_leaf)
+                st = fr_buffer_bring(fr_nodes[roots[i]].v.buffer, err);
         fr_storages_settle();
     }
     fr_release_foreign();

@@ -17,7 +17,8 @@ _INTERNAL = frozenset({
     "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN",
     "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_info",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
-    "decoded", "explain_text", "few_names", "give_back", "keeper", "looper", "memory_trim", "name_modules", "numpy_call",
+    "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open",
+    "explain_text", "few_names", "give_back", "keeper", "looper", "memory_trim", "name_modules", "numpy_call",
     "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
     "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
 
@@ -38,6 +39,7 @@ globals().update({_name: _shown(getattr(_core, _name), _name) for _name in dir(_
 
 from ._array_api import __array_namespace_info__, argsort, sort, unique_values
 from .accelerate import accelerate
+from .device import device, devices
 from ._install import install
 from .explain import explain
 from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles

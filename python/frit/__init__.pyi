@@ -54,6 +54,7 @@ from ._core import (
     var, vdot as vdot, vsplit as vsplit, vstack as vstack, ways as ways, where as where, zeros as
     zeros, zeros_like as zeros_like)
 from ._core import Ufunc
+from .device import device as device, devices as devices
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -189,9 +190,9 @@ from numpy import uint8 as uint8
 
 
 @overload
-def accelerate(function: _F) -> _F: ...
+def accelerate(function: _F, *, device: str | None = None) -> _F: ...
 @overload
-def accelerate(function: None = None) -> Callable[[_F], _F]: ...
+def accelerate(function: None = None, *, device: str | None = None) -> Callable[[_F], _F]: ...
 @overload
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload

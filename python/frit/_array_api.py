@@ -4,6 +4,7 @@ from typing import Any
 import numpy as _numpy
 
 from . import _core
+from .device import device, devices
 
 _KINDS = {"bool": ("bool",), "signed integer": ("int8", "int16", "int32", "int64"),
           "unsigned integer": ("uint8", "uint16", "uint32", "uint64"), "real floating": ("float32", "float64"),
@@ -24,12 +25,12 @@ class __array_namespace_info__:
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": _MAX_DIMS}
 
     def default_device(self) -> str:
-        """Where arrays are made: "cpu"."""
-        return "cpu"
+        """Where arrays are made, "cpu" unless frit.device or FRIT_DEVICE say otherwise."""
+        return device()
 
-    def devices(self) -> tuple[str]:
-        """("cpu",), since 2025.12 a tuple."""
-        return ("cpu",)
+    def devices(self) -> tuple[str, ...]:
+        """All that there are, since 2025.12 a tuple."""
+        return devices()
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, _Dtype]:
         """{what numbers are: the dtype of an array that is made of them}"""
@@ -48,9 +49,9 @@ class __array_namespace_info__:
         return {name: _numpy.dtype(name) for k in kinds for name in _KINDS[k]}
 
 
-def _check(device: Any) -> None:
-    if device not in ("cpu", None):
-        raise ValueError(f'Device not understood. Only "cpu" is allowed, but received: {device}')
+def _check(name: Any) -> None:
+    if name not in ("cpu", None):
+        device(name)
 
 
 def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, descending: bool = False,
@@ -94,5 +95,4 @@ def rfftfreq(n: int, d: float = 1.0, *, dtype: Any = None, device: Any = None) -
 
 
 def _frequencies(name: str, n: int, d: float, dtype: Any, device: Any) -> Any:
-    found = _core.numpy_call(getattr(_numpy.fft, name), (n, d), {"device": device})
-    return found if dtype is None else found.astype(dtype)
+    return _core.asarray(_core.numpy_call(getattr(_numpy.fft, name), (n, d), {}), dtype, device=device)

@@ -80,10 +80,12 @@ class _Function:
     """One accelerated function. How its calls go is found when it is decorated, or at the first call if names that it
     looks up are not there yet, and again when a global of a closed function changed."""
 
-    def __init__(self, f: Callable[..., Any]) -> None:
+    def __init__(self, f: Callable[..., Any], device: str | None = None) -> None:
         self.f: Any = f
         self.stats = CallStats()
         self.wrapper = _Accelerated(self, f, self.stats)
+        self.device = device
+        self.wrapper._set_device(device)
         self.n_rewrites = 0
         self.rewritten: Rewritten | None = None
         self.named: types.FunctionType | None = None    # as_named
@@ -156,10 +158,10 @@ class _Function:
                    if name not in _OURS and (name not in theirs or theirs[name] is not value)}
             names = {name: getattr(wrapper, name, None) for name in ("__name__", "__qualname__", "__doc__", "__module__")
                      if getattr(wrapper, name, None) != getattr(self.f, name, None)}
-            return accelerate, (self.f,), (own, names) if own or names else None
+            return _accelerate_on, (self.f, self.device), (own, names) if own or names else None
         if protocol < 4 or type(self.f) is not types.FunctionType:      # (names with dots came with 4)
             return str(wrapper.__qualname__)
-        return _accelerate_named, (self.as_named,)
+        return _accelerate_named, (self.as_named, self.device)
 
 
 def _named(module: str, name: str) -> Any:
@@ -170,14 +172,18 @@ def _named(module: str, name: str) -> Any:
     return found
 
 
-def _accelerate_named(function: types.FunctionType) -> Any:
+def _accelerate_on(function: Any, device: str | None) -> Any:
+    return accelerate(function, device=device)
+
+
+def _accelerate_named(function: types.FunctionType, device: str | None = None) -> Any:
     """The accelerated function of which `function` was pickled: the one of that name, if it was found by it."""
     name = function.__qualname__.removesuffix(_AS_NAMED)
     found = _named(function.__module__, name)
     if type(found) is _Accelerated and found._state.named is function:
         return found
     function.__qualname__ = name
-    return accelerate(function)
+    return accelerate(function, device=device)
 
 
 def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
@@ -197,7 +203,7 @@ def _suspends(f: Any) -> bool:
     return inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
 
 
-def accelerate(function: Any = None) -> Any:
+def accelerate(function: Any = None, *, device: str | None = None) -> Any:
     """Runs an unchanged NumPy function on frit and returns NumPy arrays.
 
     Use it as a decorator, with or without parentheses.  The result behaves as the function did: arrays that it writes into
@@ -213,22 +219,26 @@ def accelerate(function: Any = None) -> Any:
     tells which way is the faster, and where that leaves it open a few calls of each kind are timed.  NumPy may be an argument
     or a default, as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by
     functools.partial.
+
+    `device`: where calls compute, "cpu" or the like of "cuda:0"; None: where frit.device and FRIT_DEVICE say at the time of the
+    call.  Arguments go there once in a call, when they are first computed with, and come back at its end where they were written
+    into; tensors that are there already stay.  RuntimeError: there is no such device, and why.
     """
     if function is None:
-        return accelerate
+        return functools.partial(accelerate, device=device)
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(accelerate(function.__func__))
+        return type(function)(accelerate(function.__func__, device=device))
     if isinstance(function, types.MethodType):
-        return types.MethodType(accelerate(function.__func__), function.__self__)
+        return types.MethodType(accelerate(function.__func__, device=device), function.__self__)
     if type(function) is functools.partial:
-        inner = accelerate(function.func)
+        inner = accelerate(function.func, device=device)
         bound = functools.partial(inner, *function.args, **function.keywords)
         bound.__dict__.update(function.__dict__, stats=inner.stats)
         return bound
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"accelerate() takes a function, not {function!r}")
     function = _unwrap(function)
-    state = _Function(function)
+    state = _Function(function, device)
     wrapper = state.wrapper
     wrapper.__dict__.update(getattr(function, "__dict__", {}), stats=state.stats, __wrapped__=function)
     state.prepare()

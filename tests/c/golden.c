@@ -33,11 +33,12 @@
 /* ---- kernels: a plan wants to know which are the same, and nobody here runs them ------------ */
 
 static fr_status
-kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+kernel_new(const struct fr_backend *self, const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
     struct fr_kernel *k = fr_calloc(1, sizeof *k);
     fr_status         st;
 
+    (void)self;
     if ((st = fr_nest_verify(nest, err)) == FR_OK && (st = fr_nest_copy(nest, &k->nest, err)) == FR_OK)
         *out = k;
     return st;
@@ -82,7 +83,7 @@ static const struct fr_backend  none = {.name = "none", .is_host = true, .n_work
                                          .kernel_is_compiled = kernel_is_compiled,
                                          .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,
                                          .schedule_near = fr_cpu_schedule_near};
-const struct fr_backend        *fr_backend = &none;
+const struct fr_backend        *fr_backend = &none, fr_cuda_backends[FR_CUDA_DEVICES];
 
 /* ---- printing ------------------------------------------------------------------------------ */
 

@@ -30,6 +30,7 @@ from ._array_api import (
 from ._core import (
 {names})
 from ._core import Ufunc
+from .device import device as device, devices as devices
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -46,9 +47,9 @@ config: Any
 
 
 @overload
-def accelerate(function: _F) -> _F: ...
+def accelerate(function: _F, *, device: str | None = None) -> _F: ...
 @overload
-def accelerate(function: None = None) -> Callable[[_F], _F]: ...
+def accelerate(function: None = None, *, device: str | None = None) -> Callable[[_F], _F]: ...
 @overload
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
@@ -72,7 +73,8 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
-           "explain_text": "str", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any",
+           "explain_text": "str", "device_names": "tuple[str, ...]", "device_open": "str", "device_enter": "None",
+           "device_leave": "None", "device_memory": "dict[str, int]", "synchronize": "None", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any",
            "looper": "Any", "plain": "Any",
            "asker": "Any", "assembled": "tuple[bytes, bytes, bytes, int]", "called_values": "tuple[set[int], set[int]]",
            "decoded": "list[tuple[int, int, int]]", "set_opcodes": "None", "set_crossing": "None", "set_replace": "None",
@@ -157,7 +159,8 @@ def core():
     lines += ["    @property", "    def as_numpy(self) -> dict[str, int]: ..."]
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, function: Any, stats: CallStats, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
-              "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ..."]
+              "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ...",
+              "    def _set_device(self, name: str | None, /) -> None: ..."]
     for name, takes in (
             ("_Method", "name: str"), ("_Receiver", "name: str"), ("_To", "exponent: float"),
             ("_Loop", "code: Any, header: int, last: int, is_for: bool")):

@@ -100,12 +100,13 @@ take_new(size_t n)
 }
 
 static void *
-apart_alloc(size_t n_bytes, struct fr_err *err)
+apart_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 {
     int           c = class_of(n_bytes);
     struct block *b;
     void         *p = NULL;
 
+    (void)self;
     err->code = FR_ENOMEM;
     if (n_bytes > REGION || fr_alloc_may_fail())
         return NULL;
@@ -133,11 +134,12 @@ apart_alloc(size_t n_bytes, struct fr_err *err)
 }
 
 static void
-apart_free(void *p, size_t n_bytes)
+apart_free(const struct fr_backend *self, void *p, size_t n_bytes)
 {
     int           c = class_of(n_bytes);
     struct block *b;
 
+    (void)self;
     if (!p)
         return;
     pthread_mutex_lock(&lock);
@@ -151,8 +153,9 @@ apart_free(void *p, size_t n_bytes)
 }
 
 static void
-memory_stats(struct fr_memory_stats *out)
+memory_stats(const struct fr_backend *self, struct fr_memory_stats *out)
 {
+    (void)self;
     pthread_mutex_lock(&lock);
     *out = memory;
     out->n_copies_in = n_in;
@@ -161,17 +164,18 @@ memory_stats(struct fr_memory_stats *out)
 }
 
 static void
-memory_reset_peak(void)
+memory_reset_peak(const struct fr_backend *self)
 {
+    (void)self;
     pthread_mutex_lock(&lock);
     memory.peak_bytes = memory.live_bytes;
     pthread_mutex_unlock(&lock);
 }
 
 static fr_status
-copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
+copy(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *err)
 {
-    (void)err;
+    (void)self, (void)err;
     enter();
     memcpy(to, from, n_bytes);
     leave();
@@ -179,17 +183,17 @@ copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
 }
 
 static fr_status
-copy_in(void *to, const void *host, size_t n_bytes, struct fr_err *err)
+copy_in(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *err)
 {
     atomic_fetch_add(&n_in, 1);
-    return copy(to, host, n_bytes, err);
+    return copy(self, to, host, n_bytes, err);
 }
 
 static fr_status
-copy_out(void *host, const void *from, size_t n_bytes, struct fr_err *err)
+copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *err)
 {
     atomic_fetch_add(&n_out, 1);
-    return copy(host, from, n_bytes, err);
+    return copy(self, host, from, n_bytes, err);
 }
 
 /* ---- the CPU's functions, with the wall open ---- */
@@ -206,10 +210,11 @@ launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *
 }
 
 static fr_status
-scan(fr_op op, fr_dtype d, const struct fr_instance *in, struct fr_err *err)
+scan(const struct fr_backend *self, fr_op op, fr_dtype d, const struct fr_instance *in, struct fr_err *err)
 {
     fr_status st;
 
+    (void)self;
     enter();
     st = fr_launch_scan(op, d, in, err);
     leave();
@@ -217,10 +222,11 @@ scan(fr_op op, fr_dtype d, const struct fr_instance *in, struct fr_err *err)
 }
 
 static fr_status
-call(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+call(const struct fr_backend *self, const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     fr_status st;
 
+    (void)self;
     enter();
     st = fr_call_run(c, ptr, err);
     leave();

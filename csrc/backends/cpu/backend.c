@@ -34,29 +34,69 @@ fr_cpu_look_ahead(void)
 }
 
 void *
-fr_cpu_alloc(size_t n_bytes, struct fr_err *err)
+fr_cpu_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 {
     void *p = fr_memory_alloc(n_bytes);
 
+    (void)self;
     if (FR_UNLIKELY(!p))
         err->code = FR_ENOMEM;
     return p;
 }
 
-fr_status
-fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
+void
+fr_cpu_free(const struct fr_backend *self, void *p, size_t n_bytes)
 {
-    (void)err;
+    (void)self;
+    fr_memory_free(p, n_bytes);
+}
+
+void
+fr_cpu_memory_stats(const struct fr_backend *self, struct fr_memory_stats *out)
+{
+    (void)self;
+    fr_memory_stats(out);
+}
+
+void
+fr_cpu_memory_reset_peak(const struct fr_backend *self)
+{
+    (void)self;
+    fr_memory_reset_peak();
+}
+
+void
+fr_cpu_memory_trim(const struct fr_backend *self)
+{
+    (void)self;
+    fr_memory_trim();
+}
+
+fr_status
+fr_cpu_copy(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    (void)self, (void)err;
     memcpy(to, from, n_bytes);
     return FR_OK;
 }
 
+fr_status
+fr_cpu_scan(const struct fr_backend *self, fr_op op, fr_dtype d, const struct fr_instance *in, struct fr_err *err)
+{
+    (void)self;
+    return fr_launch_scan(op, d, in, err);
+}
+
+fr_status
+fr_cpu_call(const struct fr_backend *self, const struct fr_call *c, char *const *ptr, struct fr_err *err)
+{
+    (void)self;
+    return fr_call_run(c, ptr, err);
+}
+
 const struct fr_backend fr_cpu_backend = {
-    FR_CPU_KERNELS, .name = "cpu", .is_host = true, .runs_nodes = true,
-    .alloc = fr_cpu_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
-    .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
+    FR_CPU_KERNELS, FR_CPU_MEMORY, .name = "cpu", .runs_nodes = true,
     .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch, .schedule_near = fr_cpu_schedule_near,
     .kernel_ran = fr_cpu_kernel_ran, .kernel_wait = fr_cpu_kernel_wait, .kernel_is_compiled = fr_cpu_kernel_is_compiled,
-    .launch = fr_launch, .scan = fr_launch_scan, .call = fr_call_run, .share = fr_pool_run,
-    .parts_begin = fr_launch_parts_begin, .part = fr_launch_part, .parts_end = fr_launch_parts_end,
+    .launch = fr_launch, .parts_begin = fr_launch_parts_begin, .part = fr_launch_part, .parts_end = fr_launch_parts_end,
 };

@@ -73,11 +73,12 @@ sweep(void)
 }
 
 fr_status
-fr_cpu_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+fr_cpu_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
     struct fr_cpu_kernel *c = fr_calloc(1, sizeof *c);
     fr_status             st;
 
+    (void)self;
     if (!c)
         return fr_fail(err, FR_ENOMEM, "out of memory for a kernel");
     sweep();

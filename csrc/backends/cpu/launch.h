@@ -37,7 +37,7 @@ struct fr_cpu_kernel {
 };
 
 /* kernel.c: for fr_backend. */
-fr_status fr_cpu_kernel_new(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+fr_status fr_cpu_kernel_new(const struct fr_backend *, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_cpu_kernel_free(struct fr_kernel *);
 void      fr_cpu_kernel_ran(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);
 fr_status fr_cpu_kernel_wait(struct fr_kernel *, struct fr_err *);
@@ -55,13 +55,24 @@ bool      fr_cpu_schedule_near(struct fr_nest *, int operand);
 fr_status fr_cpu_start(struct fr_err *);
 void      fr_cpu_stop(void);
 void      fr_cpu_look_ahead(void);
-void     *fr_cpu_alloc(size_t n_bytes, struct fr_err *);
-fr_status fr_cpu_copy(void *to, const void *from, size_t n_bytes, struct fr_err *);
+void     *fr_cpu_alloc(const struct fr_backend *, size_t n_bytes, struct fr_err *);
+void      fr_cpu_free(const struct fr_backend *, void *, size_t n_bytes);
+void      fr_cpu_memory_stats(const struct fr_backend *, struct fr_memory_stats *);
+void      fr_cpu_memory_reset_peak(const struct fr_backend *);
+void      fr_cpu_memory_trim(const struct fr_backend *);
+fr_status fr_cpu_copy(const struct fr_backend *, void *to, const void *from, size_t n_bytes, struct fr_err *);
+fr_status fr_cpu_scan(const struct fr_backend *, fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+fr_status fr_cpu_call(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 /* What those have of it in their struct fr_backend. */
 #define FR_CPU_KERNELS                                                                                                 \
-    .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead,        \
+    .device = FR_DEVICE_HOST, .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead,        \
     .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .bind = fr_cpu_bind, .n_workers = fr_pool_size, \
-    .memory_trim = fr_memory_trim
+    .memory_trim = fr_cpu_memory_trim
+/* And of its memory and its calls. */
+#define FR_CPU_MEMORY                                                                                                  \
+    .is_host = true, .alloc = fr_cpu_alloc, .free = fr_cpu_free, .memory_stats = fr_cpu_memory_stats,                   \
+    .memory_reset_peak = fr_cpu_memory_reset_peak, .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy,                     \
+    .copy = fr_cpu_copy, .scan = fr_cpu_scan, .call = fr_cpu_call, .share = fr_pool_run
 
 /* shape.c: for fr_backend. */
 void      fr_cpu_bind(const struct fr_kernel *, struct fr_instance *);

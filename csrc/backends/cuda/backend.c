@@ -1,31 +1,26 @@
-/* An NVIDIA GPU as a backend. */
+/* NVIDIA GPUs as backends. */
 #include "backends/backend.h"
 
-#include "backends/cpu/launch.h"
 #include "backends/cuda/kernel.h"
 #include "jit/nvrtc_ahead.h"
 
-/* The host's own functions (backends/host.h) are the CPU's; the device is opened when it is first wanted. */
-static void
-stop(void)
+void
+fr_cuda_look(void)
 {
-    fr_cpu_stop();
+    static bool has_looked;
+
+    if (!has_looked)
+        fr_nvrtc_configure();
+    has_looked = true;
+}
+
+void
+fr_cuda_stop(void)
+{
     fr_ahead_stop();
     fr_cuda_fold_kernels_free();
     fr_cuda_codes_free();
     fr_cuda_close();
-}
-
-static fr_status
-start(struct fr_err *err)
-{
-    fr_nvrtc_configure();
-    return fr_cpu_start(err);
-}
-
-static void
-begin(void)
-{
 }
 
 static void
@@ -35,12 +30,14 @@ kernel_ran(struct fr_kernel *k, uint64_t elapsed_us, uint64_t n_bytes)
 }
 
 static fr_status
-wait(struct fr_err *err)
+wait(const struct fr_backend *self, struct fr_err *err)
 {
     struct fr_cuda_device *d;
-    fr_status              st = fr_cuda_enter(&d, err);
+    fr_status              st;
 
-    if (st != FR_OK)
+    if (!fr_cuda_is_open(self))
+        return FR_OK;
+    if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
     st = fr_cuda_wait(d, err);
     fr_cuda_leave(d);
@@ -73,7 +70,7 @@ bind(const struct fr_kernel *k, struct fr_instance *in)
     struct fr_cuda_device *d;
     struct fr_err          ignored;
 
-    if (fr_cuda_enter(&d, &ignored) != FR_OK) /* the launch will say so */
+    if (fr_cuda_enter(fr_backend_of(k->device), &d, &ignored) != FR_OK) /* the launch will say so */
         return;
     fr_cuda_kernel_ask(c, fr_cuda_likely_form(c, in, d), d);
     fr_cuda_leave(d);
@@ -85,12 +82,18 @@ n_workers(void)
     return 1;
 }
 
-const struct fr_backend fr_cuda_backend = {
-    .name = "cuda", .start = start, .begin = begin, .stop = stop, .look_ahead = fr_cpu_look_ahead,
-    .alloc = fr_cuda_alloc, .free = fr_cuda_free, .memory_stats = fr_cuda_memory_stats,
-    .memory_reset_peak = fr_cuda_memory_reset_peak, .memory_trim = fr_cuda_memory_trim,
-    .wait = wait, .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy,
-    .schedule = fr_cuda_schedule, .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .kernel_ran = kernel_ran,
-    .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
-    .launch = fr_cuda_launch, .scan = fr_cuda_scan, .call = fr_cuda_call, .n_workers = n_workers,
+#define CUDA(n)                                                                                                        \
+    [n] = {                                                                                                            \
+        .name = "cuda:" #n, .device = FR_DEVICE_CUDA + n, .alloc = fr_cuda_alloc, .free = fr_cuda_free,                 \
+        .memory_stats = fr_cuda_memory_stats, .memory_reset_peak = fr_cuda_memory_reset_peak,                          \
+        .memory_trim = fr_cuda_memory_trim, .wait = wait, .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out,     \
+        .copy = fr_cuda_copy, .schedule = fr_cuda_schedule, .kernel_new = fr_cuda_kernel_new,                          \
+        .kernel_free = fr_cuda_kernel_free, .bind = bind, .kernel_ran = kernel_ran, .kernel_wait = kernel_wait,        \
+        .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch, .scan = fr_cuda_scan,                      \
+        .call = fr_cuda_call, .n_workers = n_workers,                                                                  \
+    }
+
+const struct fr_backend fr_cuda_backends[FR_CUDA_DEVICES] = {
+    CUDA(0), CUDA(1), CUDA(2), CUDA(3), CUDA(4), CUDA(5), CUDA(6), CUDA(7),
+    CUDA(8), CUDA(9), CUDA(10), CUDA(11), CUDA(12), CUDA(13), CUDA(14), CUDA(15),
 };

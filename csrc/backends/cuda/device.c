@@ -1,22 +1,19 @@
 #include "backends/cuda/device.h"
 
 #include <pthread.h>
-#include <string.h>
+#include <stdatomic.h>
 
 #include "base/env.h"
 #include "base/log.h"
 
 static pthread_mutex_t       lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fr_cuda_device device;
-static bool                  is_open;
+static struct fr_cuda_device devices[FR_CUDA_DEVICES];
+static atomic_bool           is_open[FR_CUDA_DEVICES];
 
-/* "cuda:3" is 3. */
 static int
-wanted(void)
+ordinal_of(const struct fr_backend *b)
 {
-    const char *colon = strchr(fr_env.device, ':');
-
-    return colon ? colon[1] - '0' : 0;
+    return b->device - FR_DEVICE_CUDA;
 }
 
 static fr_status
@@ -33,7 +30,6 @@ find(struct fr_cuda_device *d, struct fr_err *err)
 
     TRY(fr_cuda_driver(&d->driver, err));
     TRY(fr_cuda_check(d->driver->count(&n), "the number of devices", err));
-    d->ordinal = wanted();
     if (d->ordinal >= n)
         TRY(fr_fail(err, FR_EDEVICE, n == 0 ? "the CUDA driver has no device" : "there is no device cuda:%d; the last one is cuda:%d",
                     d->ordinal, n - 1));
@@ -100,21 +96,38 @@ out:
     return st;
 }
 
-fr_status
-fr_cuda_enter(struct fr_cuda_device **out, struct fr_err *err)
+/* Opens it, if that has not been done. */
+static fr_status
+open_once(const struct fr_backend *b, struct fr_err *err)
 {
+    const int ordinal = ordinal_of(b);
+    fr_status st = FR_OK;
+
+    pthread_mutex_lock(&lock);
+    if (!is_open[ordinal]) {
+        devices[ordinal].backend = b;
+        devices[ordinal].ordinal = ordinal;
+        if ((st = open_device(&devices[ordinal], err)) == FR_OK)
+            is_open[ordinal] = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return st;
+}
+
+fr_status
+fr_cuda_enter(const struct fr_backend *b, struct fr_cuda_device **out, struct fr_err *err)
+{
+    const int                    ordinal = ordinal_of(b);
     const struct fr_cuda_driver *driver;
     fr_status                    st = FR_OK;
 
     *out = NULL;
-    pthread_mutex_lock(&lock);
-    if (!is_open && (st = open_device(&device, err)) == FR_OK)
-        is_open = true;
-    pthread_mutex_unlock(&lock);
+    if (FR_UNLIKELY(!is_open[ordinal]))
+        st = open_once(b, err);
     if (st != FR_OK || (st = fr_cuda_driver(&driver, err)) != FR_OK || /* a child of the process that opened it? */
-        (st = fr_cuda_check(driver->context_push(device.context), "the context of the device", err)) != FR_OK)
+        (st = fr_cuda_check(driver->context_push(devices[ordinal].context), "the context of the device", err)) != FR_OK)
         return st;
-    *out = &device;
+    *out = &devices[ordinal];
     return FR_OK;
 }
 
@@ -132,6 +145,26 @@ fr_cuda_wait(struct fr_cuda_device *d, struct fr_err *err)
     return fr_cuda_check(d->driver->stream_wait(d->stream), "work on the device", err);
 }
 
+bool
+fr_cuda_is_open(const struct fr_backend *b)
+{
+    return is_open[ordinal_of(b)];
+}
+
+int
+fr_cuda_count(void)
+{
+    const struct fr_cuda_driver *driver;
+    struct fr_err                ignored;
+    int                          n = 0;
+
+    pthread_mutex_lock(&lock);
+    if (fr_cuda_driver(&driver, &ignored) != FR_OK || driver->count(&n) != FR_CUDA_OK)
+        n = 0;
+    pthread_mutex_unlock(&lock);
+    return n < FR_CUDA_DEVICES ? n : FR_CUDA_DEVICES;
+}
+
 void
 fr_cuda_close(void)
 {
@@ -139,10 +172,12 @@ fr_cuda_close(void)
     struct fr_err                ignored;
 
     pthread_mutex_lock(&lock);
-    if (is_open && fr_cuda_driver(&driver, &ignored) == FR_OK) {
-        driver->stream_wait(device.stream);
-        let_go(&device);
+    for (int i = 0; i < FR_CUDA_DEVICES; i++) {
+        if (is_open[i] && fr_cuda_driver(&driver, &ignored) == FR_OK) {
+            driver->stream_wait(devices[i].stream);
+            let_go(&devices[i]);
+        }
+        is_open[i] = false;
     }
-    is_open = false;
     pthread_mutex_unlock(&lock);
 }

@@ -1,13 +1,15 @@
-/* backends/cuda/device.h -- the GPU in use: its primary context, which torch, CuPy and JAX share, a stream of our own and a
+/* backends/cuda/device.h -- GPUs: of each its primary context, which torch, CuPy and JAX share, a stream of our own and a
  * pool of memory. All that frit does there is in that stream, one thing after the other.
  *
- * Opened when it is first wanted, not at import. */
+ * Each is opened when it is first wanted, not at import. */
 #ifndef FR_BACKENDS_CUDA_DEVICE_H
 #define FR_BACKENDS_CUDA_DEVICE_H
 
+#include "backends/backend.h"
 #include "backends/cuda/driver.h"
 
 struct fr_cuda_device {
+    const struct fr_backend     *backend;
     const struct fr_cuda_driver *driver;
     int             ordinal, handle;
     int             arch;                 /* 90: compute capability 9.0 */
@@ -20,23 +22,29 @@ struct fr_cuda_device {
     fr_cuda_pool    pool;
 };
 
-/* Makes the device's context the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */
-fr_status fr_cuda_enter(struct fr_cuda_device **out, struct fr_err *);
+/* Makes the context of the backend's device the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */
+fr_status fr_cuda_enter(const struct fr_backend *, struct fr_cuda_device **out, struct fr_err *);
 void      fr_cuda_leave(struct fr_cuda_device *);
 /* Waits until all that was begun is done. Ctrl-C does not end it: kernels are short. FR_EDEVICE: something failed there. */
 fr_status fr_cuda_wait(struct fr_cuda_device *, struct fr_err *);
-/* Gives the stream, the pool and the context back, if there are any. */
+/* Whether it has been opened; the number of devices that there are. */
+bool      fr_cuda_is_open(const struct fr_backend *);
+int       fr_cuda_count(void);
+/* Gives the streams, the pools and the contexts back, if there are any. */
 void      fr_cuda_close(void);
 
+/* backend.c: finds where the libraries are, once, in Python's turn; the end of all that is kept of devices. */
+void      fr_cuda_look(void);
+void      fr_cuda_stop(void);
+
 /* memory.c, as struct fr_backend has them. */
-struct fr_memory_stats;
-void     *fr_cuda_alloc(size_t n_bytes, struct fr_err *);
-void      fr_cuda_free(void *, size_t n_bytes);
-void      fr_cuda_memory_stats(struct fr_memory_stats *);
-void      fr_cuda_memory_reset_peak(void);
-void      fr_cuda_memory_trim(void);
-fr_status fr_cuda_copy_in(void *to, const void *host, size_t n_bytes, struct fr_err *);
-fr_status fr_cuda_copy_out(void *host, const void *from, size_t n_bytes, struct fr_err *);
-fr_status fr_cuda_copy(void *to, const void *from, size_t n_bytes, struct fr_err *);
+void     *fr_cuda_alloc(const struct fr_backend *, size_t n_bytes, struct fr_err *);
+void      fr_cuda_free(const struct fr_backend *, void *, size_t n_bytes);
+void      fr_cuda_memory_stats(const struct fr_backend *, struct fr_memory_stats *);
+void      fr_cuda_memory_reset_peak(const struct fr_backend *);
+void      fr_cuda_memory_trim(const struct fr_backend *);
+fr_status fr_cuda_copy_in(const struct fr_backend *, void *to, const void *host, size_t n_bytes, struct fr_err *);
+fr_status fr_cuda_copy_out(const struct fr_backend *, void *host, const void *from, size_t n_bytes, struct fr_err *);
+fr_status fr_cuda_copy(const struct fr_backend *, void *to, const void *from, size_t n_bytes, struct fr_err *);
 
 #endif

@@ -11,7 +11,7 @@
 #include "jit/nvrtc_ahead.h"
 
 static pthread_mutex_t   lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fr_kernel *folds[FR_N_OPS][FR_N_DTYPES];
+static struct fr_kernel *folds[FR_CUDA_DEVICES][FR_N_OPS][FR_N_DTYPES];
 static struct fr_cuda_code *codes;                       /* those of calls and scans */
 
 static void free_code(struct fr_cuda_code *);
@@ -23,7 +23,7 @@ own(struct fr_kernel *k)
 }
 
 fr_status
-fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
+fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, struct fr_kernel **out, struct fr_err *err)
 {
     struct fr_cuda_kernel *c = fr_calloc(1, sizeof *c);
     fr_status              st;
@@ -34,6 +34,7 @@ fr_cuda_kernel_new(const struct fr_nest *nest, struct fr_kernel **out, struct fr
         fr_free(c);
         return st;
     }
+    c->k.device = self->device;
     fr_cuda_layout(nest, &c->layout);
     c->has_stages = fr_nest_has_stages(nest);
     c->vector = fr_cuda_vector(nest);
@@ -88,6 +89,7 @@ make_code(struct fr_cuda_code *code, const char *text, const char *name, const c
     fr_status        st;
 
     code->ahead = NULL;
+    code->device = d;
     if (!ahead && fr_env.debug >= 4)
         fr_log(4, "%s", text);
     TRY(ahead ? fr_ahead_take(ahead, &image, err) : fr_nvrtc_compile(text, d->arch, defines, is_quick(), &image, err));
@@ -108,7 +110,7 @@ free_code(struct fr_cuda_code *code)
 
     fr_ahead_drop(code->ahead);
     /* (The driver unloads what runs when it has run.) */
-    if (code->module && fr_cuda_enter(&d, &ignored) == FR_OK) {
+    if (code->module && fr_cuda_enter(code->device->backend, &d, &ignored) == FR_OK) {
         d->driver->module_unload(code->module);
         fr_cuda_leave(d);
     }
@@ -116,11 +118,12 @@ free_code(struct fr_cuda_code *code)
 }
 
 fr_status
-fr_cuda_code_get(struct fr_cuda_code *code, const struct fr_cuda_source *of, struct fr_cuda_device *d, fr_cuda_function *out,
+fr_cuda_code_get(struct fr_cuda_code of_devices[FR_CUDA_DEVICES], const struct fr_cuda_source *of, struct fr_cuda_device *d, fr_cuda_function *out,
                  struct fr_err *err)
 {
-    struct fr_text text = {0};
-    fr_status      st = FR_OK;
+    struct fr_cuda_code *code = &of_devices[d->ordinal];
+    struct fr_text       text = {0};
+    fr_status            st = FR_OK;
 
     pthread_mutex_lock(&lock);
     if (FR_UNLIKELY(!code->function)) {
@@ -228,7 +231,7 @@ fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d)
 }
 
 static fr_status
-new_fold(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
+new_fold(const struct fr_backend *self, fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
 {
     struct fr_inst insts[2] = {
         {.kind = FR_INST_LOAD, .level = FR_LEVEL_FULL, .dtype = d},
@@ -237,18 +240,19 @@ new_fold(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
     struct fr_nest    nest = {.n_insts = 2, .n_operands = 2, .n_stages = 1, .insts = insts, .operands = operands};
     fr_status         st = fr_nest_verify(&nest, err);
 
-    return st == FR_OK ? fr_cuda_kernel_new(&nest, out, err) : st;
+    return st == FR_OK ? fr_cuda_kernel_new(self, &nest, out, err) : st;
 }
 
 fr_status
-fr_cuda_fold_kernel(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
+fr_cuda_fold_kernel(struct fr_cuda_device *device, fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err *err)
 {
-    fr_status st = FR_OK;
+    struct fr_kernel **fold = &folds[device->ordinal][op][d];
+    fr_status          st = FR_OK;
 
     pthread_mutex_lock(&lock);
-    if (!folds[op][d])
-        st = new_fold(op, d, &folds[op][d], err);
-    *out = folds[op][d];
+    if (!*fold)
+        st = new_fold(device->backend, op, d, fold, err);
+    *out = *fold;
     pthread_mutex_unlock(&lock);
     return st;
 }
@@ -256,10 +260,11 @@ fr_cuda_fold_kernel(fr_op op, fr_dtype d, struct fr_kernel **out, struct fr_err 
 void
 fr_cuda_fold_kernels_free(void)
 {
-    for (int op = 0; op < FR_N_OPS; op++)
-        for (int d = 0; d < FR_N_DTYPES; d++)
-            if (folds[op][d]) {
-                fr_cuda_kernel_free(folds[op][d]);
-                folds[op][d] = NULL;
-            }
+    struct fr_kernel **fold = folds[0][0];
+
+    for (size_t i = 0; i < sizeof folds / sizeof *fold; i++)
+        if (fold[i]) {
+            fr_cuda_kernel_free(fold[i]);
+            fold[i] = NULL;
+        }
 }

@@ -12,6 +12,7 @@ struct fr_cuda_code {
     fr_cuda_function function;
     struct fr_ahead *ahead;           /* it has been asked for */
     struct fr_cuda_code *next;        /* of those that live as long as the process */
+    struct fr_cuda_device *device;    /* where it is */
     int              most_shared;     /* of a form that keeps rows: bytes that a block may have beside what it has anyway */
 };
 
@@ -31,7 +32,7 @@ struct fr_cuda_kernel {
     bool                  has_stages, accumulates, streams;
 };
 
-fr_status fr_cuda_kernel_new(const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
+fr_status fr_cuda_kernel_new(const struct fr_backend *, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_kernel_free(struct fr_kernel *);
 /* Its function in a form, and where rows are kept the most of shared memory; has it made and loaded first. Within fr_cuda_enter. */
 fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, int *most_shared,
@@ -46,21 +47,21 @@ struct fr_cuda_source {
     fr_op       op;
     fr_dtype    dtype;
 };
-/* Its function; has it made and loaded first. Within fr_cuda_enter. */
-fr_status fr_cuda_code_get(struct fr_cuda_code *, const struct fr_cuda_source *, struct fr_cuda_device *, fr_cuda_function *out,
+/* Its function on one of the devices, each of which has its code; has it made and loaded first. Within fr_cuda_enter. */
+fr_status fr_cuda_code_get(struct fr_cuda_code code[FR_CUDA_DEVICES], const struct fr_cuda_source *, struct fr_cuda_device *, fr_cuda_function *out,
                            struct fr_err *);
 /* All of these. */
 void      fr_cuda_codes_free(void);
 /* out[...] = combine over the rows, in their order: a kernel that lives as long as the process. op is a REDUCE row. */
-fr_status fr_cuda_fold_kernel(fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
+fr_status fr_cuda_fold_kernel(struct fr_cuda_device *, fr_op, fr_dtype, struct fr_kernel **out, struct fr_err *);
 void      fr_cuda_fold_kernels_free(void);
 
 /* product.c: a matmul. FR_ENOTSUP: not in that order. */
-fr_status fr_cuda_product(const struct fr_call *, char *const *ptr, struct fr_err *);
+fr_status fr_cuda_product(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 /* scan.c: FR_ENOTSUP: more axes than its kernel has. */
-fr_status fr_cuda_scan_there(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+fr_status fr_cuda_scan_there(const struct fr_backend *, fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
 /* take.c: FR_ENOTSUP: more axes than its kernel has, or indices that have to be looked at again. */
-fr_status fr_cuda_take(const struct fr_call *, char *const *ptr, struct fr_err *);
+fr_status fr_cuda_take(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 
 /* Blocks for n, of which each has so many: at least one, and at most so many. */
 static inline unsigned
@@ -79,7 +80,7 @@ bool      fr_cuda_has_warp_rows(int64_t n_rows, int64_t n_inner, int n_multiproc
 
 /* launch.c and on_host.c, as struct fr_backend has them. */
 fr_status fr_cuda_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);
-fr_status fr_cuda_scan(fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
-fr_status fr_cuda_call(const struct fr_call *, char *const *ptr, struct fr_err *);
+fr_status fr_cuda_scan(const struct fr_backend *, fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
+fr_status fr_cuda_call(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 
 #endif

@@ -302,16 +302,16 @@ launch_by_address(struct job *j, fr_cuda_function f, const struct grid *g, unsig
     const struct fr_cuda_driver *d = j->device->driver;
     const size_t n = j->kernel->layout.n_bytes;
     struct fr_err said;
-    void        *there = fr_cuda_alloc(n, &said), *argument[] = {&there};
+    void        *there = fr_cuda_alloc(j->device->backend, n, &said), *argument[] = {&there};
     fr_status    st;
 
     if (!there)
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
-    TRY(fr_cuda_copy_in(there, j->args, n, err));
+    TRY(fr_cuda_copy_in(j->device->backend, there, j->args, n, err));
     TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, j->device->stream, argument, NULL),
                       "a kernel's launch", err));
 out:
-    fr_cuda_free(there, n);
+    fr_cuda_free(j->device->backend, there, n);
     return st;
 }
 
@@ -342,7 +342,7 @@ launch_part(struct job *j, struct fr_err *err)
         shared = (unsigned)row_bytes * g.block_y;
     } else if (row_bytes) {
         n_scratch = row_bytes * g.x * g.block_y;
-        if (!(scratch = fr_cuda_alloc(n_scratch, &said)))
+        if (!(scratch = fr_cuda_alloc(j->device->backend, n_scratch, &said)))
             return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
         ((struct fr_cuda_rest *)(void *)(j->args + c->layout.rest))->scratch = (uint64_t)(uintptr_t)scratch;
     }
@@ -350,7 +350,7 @@ launch_part(struct job *j, struct fr_err *err)
              ? launch_by_address(j, f, &g, shared, err)
              : fr_cuda_check(d->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, shared, j->device->stream, argument, NULL),
                              "a kernel's launch", err);
-    fr_cuda_free(scratch, n_scratch);
+    fr_cuda_free(j->device->backend, scratch, n_scratch);
     return st;
 }
 
@@ -455,7 +455,7 @@ fold(const struct stream *s, const struct job *j, char *to, int64_t n_rows, bool
 
     if (!f)
         return fr_no_memory(err, "a launch");
-    TRY(fr_cuda_fold_kernel(s->op, s->dtype, &k, err));
+    TRY(fr_cuda_fold_kernel(j->device, s->op, s->dtype, &k, err));
     f->kernel = (struct fr_cuda_kernel *)k;
     f->device = j->device;
     if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
@@ -543,7 +543,7 @@ launch_streams(struct job *j, struct fr_err *err)
     for (int i = 0; i < n_streams; i++)
         s[i].n_bytes = (size_t)(most * s[i].n * fr_dtype_size(s[i].dtype));
     for (int i = 0; i < n_streams; i++)
-        if (!(s[i].scratch = fr_cuda_alloc(s[i].n_bytes, &said)))
+        if (!(s[i].scratch = fr_cuda_alloc(j->device->backend, s[i].n_bytes, &said)))
             TRY(fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
     j->here = j->n_axes;
     memcpy(origin, j->ptr, sizeof origin);
@@ -557,7 +557,7 @@ launch_streams(struct job *j, struct fr_err *err)
     } while (next(j, at));
 out:
     for (int i = 0; i < n_streams; i++)
-        fr_cuda_free(s[i].scratch, s[i].n_bytes);
+        fr_cuda_free(j->device->backend, s[i].scratch, s[i].n_bytes);
     return st;
 }
 
@@ -604,7 +604,7 @@ fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct 
     if (!j)
         return fr_no_memory(err, "a launch");
     j->kernel = (struct fr_cuda_kernel *)k;
-    if ((st = fr_cuda_enter(&j->device, err)) != FR_OK) {
+    if ((st = fr_cuda_enter(fr_backend_of(k->device), &j->device, err)) != FR_OK) {
         fr_free(j);
         return st;
     }

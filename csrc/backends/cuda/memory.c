@@ -7,7 +7,13 @@
 #include "base/alloc.h"
 
 static pthread_mutex_t        lock = PTHREAD_MUTEX_INITIALIZER;
-static struct fr_memory_stats memory;
+static struct fr_memory_stats memories[FR_CUDA_DEVICES];
+
+static struct fr_memory_stats *
+memory_of(const struct fr_backend *self)
+{
+    return &memories[self->device - FR_DEVICE_CUDA];
+}
 
 static size_t
 rounded(size_t n_bytes)
@@ -25,14 +31,15 @@ try_again(struct fr_cuda_device *d, uint64_t *address, size_t n_bytes)
 }
 
 void *
-fr_cuda_alloc(size_t n_bytes, struct fr_err *err)
+fr_cuda_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 {
-    struct fr_cuda_device *d;
+    struct fr_memory_stats *m = memory_of(self);
+    struct fr_cuda_device  *d;
     uint64_t               address = 0;
     size_t                 n = rounded(n_bytes);
     int                    result;
 
-    if (fr_cuda_enter(&d, err) != FR_OK)
+    if (fr_cuda_enter(self, &d, err) != FR_OK)
         return NULL;
     if (fr_alloc_may_fail()) {
         result = FR_CUDA_OUT_OF_MEMORY;
@@ -43,55 +50,55 @@ fr_cuda_alloc(size_t n_bytes, struct fr_err *err)
     if (fr_cuda_check(result, "memory of the device", err) != FR_OK)
         return NULL;
     pthread_mutex_lock(&lock);
-    memory.n_allocs++;
-    memory.live_bytes += n;
-    if (memory.live_bytes > memory.peak_bytes)
-        memory.peak_bytes = memory.live_bytes;
+    m->n_allocs++;
+    m->live_bytes += n;
+    if (m->live_bytes > m->peak_bytes)
+        m->peak_bytes = m->live_bytes;
     pthread_mutex_unlock(&lock);
     return (void *)(uintptr_t)address;
 }
 
 /* In a child of the process that has the device there is nothing to free. */
 void
-fr_cuda_free(void *p, size_t n_bytes)
+fr_cuda_free(const struct fr_backend *self, void *p, size_t n_bytes)
 {
     struct fr_cuda_device *d;
     struct fr_err          ignored;
 
     if (!p)
         return;
-    if (fr_cuda_enter(&d, &ignored) == FR_OK) {
+    if (fr_cuda_enter(self, &d, &ignored) == FR_OK) {
         d->driver->free((uint64_t)(uintptr_t)p, d->stream);
         fr_cuda_leave(d);
     }
     pthread_mutex_lock(&lock);
-    memory.live_bytes -= rounded(n_bytes);
+    memory_of(self)->live_bytes -= rounded(n_bytes);
     pthread_mutex_unlock(&lock);
 }
 
 void
-fr_cuda_memory_stats(struct fr_memory_stats *out)
+fr_cuda_memory_stats(const struct fr_backend *self, struct fr_memory_stats *out)
 {
     pthread_mutex_lock(&lock);
-    *out = memory;
+    *out = *memory_of(self);
     pthread_mutex_unlock(&lock);
 }
 
 void
-fr_cuda_memory_reset_peak(void)
+fr_cuda_memory_reset_peak(const struct fr_backend *self)
 {
     pthread_mutex_lock(&lock);
-    memory.peak_bytes = memory.live_bytes;
+    memory_of(self)->peak_bytes = memory_of(self)->live_bytes;
     pthread_mutex_unlock(&lock);
 }
 
 void
-fr_cuda_memory_trim(void)
+fr_cuda_memory_trim(const struct fr_backend *self)
 {
     struct fr_cuda_device *d;
     struct fr_err          ignored;
 
-    if (memory.n_allocs == 0 || fr_cuda_enter(&d, &ignored) != FR_OK) /* nobody has wanted a device yet */
+    if (!fr_cuda_is_open(self) || fr_cuda_enter(self, &d, &ignored) != FR_OK) /* nobody has wanted a device yet */
         return;
     if (fr_cuda_wait(d, &ignored) == FR_OK)
         d->driver->pool_trim(d->pool, 0);
@@ -108,25 +115,25 @@ count(uint64_t *n)
 
 /* The driver has read the host's memory when it returns. */
 fr_status
-fr_cuda_copy_in(void *to, const void *host, size_t n_bytes, struct fr_err *err)
+fr_cuda_copy_in(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *err)
 {
     struct fr_cuda_device *d;
-    fr_status              st = fr_cuda_enter(&d, err);
+    fr_status              st = fr_cuda_enter(self, &d, err);
 
     if (st != FR_OK)
         return st;
     if (n_bytes)
         st = fr_cuda_check(d->driver->copy_in((uint64_t)(uintptr_t)to, host, n_bytes, d->stream), "a copy to the device", err);
     fr_cuda_leave(d);
-    count(&memory.n_copies_in);
+    count(&memory_of(self)->n_copies_in);
     return st;
 }
 
 fr_status
-fr_cuda_copy_out(void *host, const void *from, size_t n_bytes, struct fr_err *err)
+fr_cuda_copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *err)
 {
     struct fr_cuda_device *d;
-    fr_status              st = fr_cuda_enter(&d, err);
+    fr_status              st = fr_cuda_enter(self, &d, err);
 
     if (st != FR_OK)
         return st;
@@ -135,15 +142,15 @@ fr_cuda_copy_out(void *host, const void *from, size_t n_bytes, struct fr_err *er
     if (st == FR_OK)
         st = fr_cuda_wait(d, err);
     fr_cuda_leave(d);
-    count(&memory.n_copies_out);
+    count(&memory_of(self)->n_copies_out);
     return st;
 }
 
 fr_status
-fr_cuda_copy(void *to, const void *from, size_t n_bytes, struct fr_err *err)
+fr_cuda_copy(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *err)
 {
     struct fr_cuda_device *d;
-    fr_status              st = fr_cuda_enter(&d, err);
+    fr_status              st = fr_cuda_enter(self, &d, err);
 
     if (st != FR_OK)
         return st;

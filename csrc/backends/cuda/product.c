@@ -6,7 +6,7 @@
 
 enum { MOST_Z = 65535 };
 
-static struct fr_cuda_code codes[FR_N_DTYPES];
+static struct fr_cuda_code codes[FR_N_DTYPES][FR_CUDA_DEVICES];
 
 static fr_status
 write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
@@ -38,7 +38,7 @@ launch_stack(const struct fr_stack *s, struct fr_cuda_device *d, fr_cuda_functio
 }
 
 fr_status
-fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+fr_cuda_product(const struct fr_backend *self, const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     static const char *const    none[] = {NULL};
     const struct fr_cuda_source of = {"frit_product", write, none, FR_OP_matmul, c->dtype};
@@ -51,9 +51,9 @@ fr_cuda_product(const struct fr_call *c, char *const *ptr, struct fr_err *err)
         return FR_ENOTSUP;
     if (c->out->n_elems == 0)
         return FR_OK;
-    if ((st = fr_cuda_enter(&d, err)) != FR_OK)
+    if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
-    TRY(fr_cuda_code_get(&codes[c->dtype], &of, d, &f, err));
+    TRY(fr_cuda_code_get(codes[c->dtype], &of, d, &f, err));
     fr_stack_begin(&s, c, ptr);
     do
         TRY(launch_stack(&s, d, f, err));

@@ -4,7 +4,7 @@
 
 enum { FIRST = FR_OP_cumsum, N_SCANS = FR_OP_cummin - FR_OP_cumsum + 1, BLOCKS_EACH = 8 };
 
-static struct fr_cuda_code codes[N_SCANS][FR_N_DTYPES];
+static struct fr_cuda_code codes[N_SCANS][FR_N_DTYPES][FR_CUDA_DEVICES];
 
 static fr_status
 write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
@@ -38,7 +38,7 @@ fill_axes(struct fr_cuda_scan *g, const struct fr_instance *in)
 }
 
 fr_status
-fr_cuda_scan_there(fr_op op, fr_dtype dtype, const struct fr_instance *in, struct fr_err *err)
+fr_cuda_scan_there(const struct fr_backend *self, fr_op op, fr_dtype dtype, const struct fr_instance *in, struct fr_err *err)
 {
     struct fr_cuda_scan    g = {.in = (uint64_t)(uintptr_t)in->ptr[0], .out = (uint64_t)(uintptr_t)in->ptr[1]};
     static const char *const    none[] = {NULL};
@@ -52,9 +52,9 @@ fr_cuda_scan_there(fr_op op, fr_dtype dtype, const struct fr_instance *in, struc
         return FR_ENOTSUP;
     if (fr_instance_is_empty(in))
         return FR_OK;
-    if ((st = fr_cuda_enter(&d, err)) != FR_OK)
+    if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
-    TRY(fr_cuda_code_get(&codes[op - FIRST][dtype], &of, d, &f, err));
+    TRY(fr_cuda_code_get(codes[op - FIRST][dtype], &of, d, &f, err));
     st = fr_cuda_check(d->driver->launch(f, fr_cuda_blocks(g.n_lines, FR_CUDA_LINES, (int64_t)d->n_multiprocessors * BLOCKS_EACH), 1, 1,
                                          FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
                        "a scan's launch", err);

@@ -6,7 +6,7 @@
 
 enum { N_SIZES = 5, BLOCKS_EACH = 16 };     /* 1, 2, 4, 8 and 16 bytes */
 
-static struct fr_cuda_code codes[N_SIZES][FR_N_DTYPES];
+static struct fr_cuda_code codes[N_SIZES][FR_N_DTYPES][FR_CUDA_DEVICES];
 
 static fr_status
 write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
@@ -32,7 +32,7 @@ get_code(int size, fr_dtype index, struct fr_cuda_device *d, fr_cuda_function *o
         return FR_ENOTSUP;
     snprintf(element, sizeof element, "-DELEMENT=%s", types[k]);
     snprintf(indices, sizeof indices, "-DINDEX=%s", of_index[index]);
-    return fr_cuda_code_get(&codes[k][index], &of, d, out, err);
+    return fr_cuda_code_get(codes[k][index], &of, d, out, err);
 }
 
 /* Appends an axis, or lengthens the one before it, of which it is the inner part. False: they are too many. */
@@ -80,7 +80,7 @@ fill_axes(struct fr_cuda_take *g, const struct fr_call *c)
 }
 
 fr_status
-fr_cuda_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
+fr_cuda_take(const struct fr_backend *self, const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
     struct fr_cuda_take    g = {.in = (uint64_t)(uintptr_t)ptr[0], .index = (uint64_t)(uintptr_t)ptr[1], .out = (uint64_t)(uintptr_t)ptr[2],
                                 .n = c->out->n_elems, .size = fr_layout_dims(c->in[0])[c->axis]};
@@ -93,7 +93,7 @@ fr_cuda_take(const struct fr_call *c, char *const *ptr, struct fr_err *err)
         return FR_ENOTSUP;
     if (g.n == 0)
         return FR_OK;
-    if ((st = fr_cuda_enter(&d, err)) != FR_OK)
+    if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
     TRY(get_code(fr_dtype_size(c->dtype), c->index, d, &f, err));
     st = fr_cuda_check(d->driver->launch(f, fr_cuda_blocks(g.n, FR_CUDA_THREADS, (int64_t)d->n_multiprocessors * BLOCKS_EACH), 1, 1,

@@ -64,10 +64,7 @@ parts_end(const struct fr_parts *l, int64_t ns)
 }
 
 const struct fr_backend fr_ref_backend = {
-    FR_CPU_KERNELS, .name = "ref", .is_host = true,
-    .alloc = fr_cpu_alloc, .free = fr_memory_free, .memory_stats = fr_memory_stats, .memory_reset_peak = fr_memory_reset_peak,
-    .copy_in = fr_cpu_copy, .copy_out = fr_cpu_copy, .copy = fr_cpu_copy,
+    FR_CPU_KERNELS, FR_CPU_MEMORY, .name = "ref",
     .kernel_ran = kernel_ran, .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled,
-    .launch = launch, .scan = fr_launch_scan, .call = fr_call_run, .share = fr_pool_run,
-    .parts_begin = parts_begin, .part = part, .parts_end = parts_end,
+    .launch = launch, .parts_begin = parts_begin, .part = part, .parts_end = parts_end,
 };

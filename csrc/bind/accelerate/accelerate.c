@@ -22,6 +22,8 @@ struct accelerated {
     PyObject *function; /* that was decorated */
     PyObject *reason;   /* a str: calls run as they are, with NumPy; NULL: they do not */
     struct fr_call_stats *stats;
+    fr_device        device;   /* on which calls compute; ANY: on that of who calls */
+    fr_device        last;     /* of the last call */
     bool             is_found; /* how calls go, */
     struct fr_callee callee;   /* for closed functions; without a call: by the membrane */
     vectorcallfunc vectorcall;
@@ -63,11 +65,19 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
 static PyObject *
 accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
-    bool      at_once = fr_scalar_at_once(false);
-    PyObject *result;
+    struct accelerated    *a = (struct accelerated *)self;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    bool                   at_once = fr_scalar_at_once(false);
+    PyObject              *result;
 
+    if (FR_UNLIKELY(a->device != FR_DEVICE_ANY))
+        fr_device_chosen = a->device;
+    if (FR_UNLIKELY(a->last != fr_device_now())) { /* what is known of calls holds on one device */
+        a->last = fr_device_now();
+        a->is_found = false;
+    }
     Py_INCREF(self); /* it may be deleted while it runs */
-    result = call((struct accelerated *)self, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
+    result = call(a, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
     Py_DECREF(self);
     fr_scalar_at_once(at_once);
     return result;
@@ -90,6 +100,7 @@ accelerated_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
         a->state = Py_NewRef(state);
         a->function = Py_NewRef(function);
         a->stats = (struct fr_call_stats *)Py_NewRef(stats);
+        a->last = fr_device_usual;
         a->vectorcall = accelerated_vectorcall;
     }
     return (PyObject *)a;
@@ -325,7 +336,15 @@ accelerated_set_call(PyObject *self, PyObject *how)
     Py_RETURN_NONE;
 }
 
+/* _set_device(name): where calls compute. */
+static PyObject *
+accelerated_set_device(PyObject *self, PyObject *name)
+{
+    return fr_args_device(name, &((struct accelerated *)self)->device) < 0 ? NULL : Py_NewRef(Py_None);
+}
+
 static PyMethodDef accelerated_methods[] = {
+    {"_set_device", accelerated_set_device, METH_O, NULL},
     {"__reduce_ex__", accelerated_reduce, METH_O, NULL},
     {"__copy__", accelerated_same, METH_NOARGS, NULL},
     {"__deepcopy__", accelerated_same, METH_O, NULL},

@@ -1,6 +1,7 @@
 /* bind/base/args.c -- arguments of functions: keywords, shapes, axes, orders. NumPy's messages. */
 #include <string.h>
 
+#include "backends/backend.h"
 #include "bind/base/base.h"
 
 PyObject *fr_str_out, *fr_str_dtype, *fr_str_axis, *fr_str_copy;
@@ -299,14 +300,57 @@ fr_args_out(PyObject *out)
 }
 
 int
-fr_args_device(PyObject *o)
+fr_args_device(PyObject *o, fr_device *out)
 {
-    if (fr_args_none(o) ||
-        (PyUnicode_Check(o) && PyUnicode_CompareWithASCIIString(o, "cpu") == 0))
+    const char   *name;
+    struct fr_err err;
+    fr_status     st;
+
+    *out = FR_DEVICE_ANY;
+    if (fr_args_none(o))
         return 0;
-    PyErr_Format(PyExc_ValueError, "Device not understood. Only \"cpu\" is allowed, but received: %S",
-                 o);
-    return -1;
+    if (!PyUnicode_Check(o)) {
+        PyErr_Format(PyExc_ValueError, "Device not understood: it is \"cpu\" or the like of \"cuda:0\", but received: %S", o);
+        return -1;
+    }
+    if (!(name = PyUnicode_AsUTF8(o)))
+        return -1;
+    if ((st = fr_device_named(name, out, &err)) == FR_OK)
+        st = fr_device_open(*out, &err);
+    return fr_errors_check(st, &err);
+}
+
+int
+fr_args_on_device(PyObject *o)
+{
+    fr_device d;
+
+    if (fr_args_device(o, &d) < 0)
+        return -1;
+    if (d != FR_DEVICE_ANY)
+        fr_device_chosen = d;
+    return 0;
+}
+
+PyObject *
+fr_args_call_on_host(PyObject *func, fr_args args, Py_ssize_t nargs, PyObject *kw)
+{
+    PyObject  *all[2 * FR_MAX_PARAMS], *names, *result;
+    Py_ssize_t n_named = kw ? PyTuple_GET_SIZE(kw) : 0, at = 0;
+
+    while (at < n_named && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, at), "device"))
+        at++;
+    if (at == n_named || nargs + n_named > (Py_ssize_t)FR_LEN(all))
+        return PyObject_Vectorcall(func, args, (size_t)nargs, kw);
+    if (!(names = PyTuple_New(n_named - 1)))
+        return NULL;
+    memcpy(all, args, (size_t)(nargs + at) * sizeof *all);
+    memcpy(all + nargs + at, args + nargs + at + 1, (size_t)(n_named - at - 1) * sizeof *all);
+    for (Py_ssize_t i = 0; i < n_named - 1; i++)
+        PyTuple_SET_ITEM(names, i, Py_NewRef(PyTuple_GET_ITEM(kw, i + (i >= at))));
+    result = PyObject_Vectorcall(func, all, (size_t)nargs, names);
+    Py_DECREF(names);
+    return result;
 }
 
 bool

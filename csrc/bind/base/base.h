@@ -4,6 +4,7 @@
 #define FR_BIND_BASE_BASE_H
 
 #include "bind/base/object.h"
+#include "ir/node.h"
 
 typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 /* A METH_FASTCALL | METH_KEYWORDS function in a PyMethodDef. */
@@ -78,8 +79,20 @@ int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 /* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
 int       fr_args_out(PyObject *out);
-/* `device=`: None or "cpu". */
-int       fr_args_device(PyObject *o);
+/* `device=`: a name as fr_device_named has it, of a device that there is, or None, FR_DEVICE_ANY. */
+int       fr_args_device(PyObject *o, fr_device *out);
+/* What is traced until the end of the block is computed there, unless operands are elsewhere; ANY changes nothing:
+ *     FR_ON_DEVICE fr_device before = fr_device_chosen; */
+#define FR_ON_DEVICE __attribute__((cleanup(fr_device_restore)))
+static inline void
+fr_device_restore(const fr_device *before)
+{
+    fr_device_chosen = *before;
+}
+/* fr_args_device, and what is traced from here on is computed there. */
+int       fr_args_on_device(PyObject *o);
+/* Calls NumPy's function without a `device` that is named. */
+PyObject *fr_args_call_on_host(PyObject *func, fr_args args, Py_ssize_t nargs, PyObject *kwnames);
 /* A module function called with `self` before its arguments. */
 PyObject *fr_args_method(PyObject *(*function)(PyObject *, fr_args, Py_ssize_t, PyObject *), PyObject *self,
                          fr_args args, Py_ssize_t nargs, PyObject *kw);

@@ -41,6 +41,7 @@ copy_nothing(PyArrayObject *a, fr_dtype d, struct fr_tensor *out, struct fr_err 
 
     if (st != FR_OK)
         return st;
+    fr_tensor_set_anywhere(&empty);
     for (int k = 0; k < PyArray_NDIM(a); k++)
         strides[k] = PyArray_STRIDE(a, k) / fr_dtype_size(d);
     st = fr_tensor_window(&empty, PyArray_NDIM(a), dims, strides, 0, out, err);

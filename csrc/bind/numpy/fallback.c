@@ -11,6 +11,7 @@
  * new array as a tensor over its memory. An ndarray that somebody kept pins its storage. */
 #include <string.h>
 
+#include "backends/backend.h"
 #include "base/alloc.h"
 #include "base/ways.h"
 #include "bind/numpy/few.h"
@@ -25,6 +26,7 @@ struct call {
     bool                     writable;    /* all memory is written to; */
     bool                     seems_so;    /* or the function may believe so, for it will not write */
     int                      depth;
+    fr_device         device;        /* of the tensors that are on one */
 };
 
 enum { MAX_DEPTH = 64 };       /* of nested containers: deeper ones are passed as they are */
@@ -75,6 +77,12 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
     PyObject               *view;
 
     c->of_tensors = true;
+    if (!fr_tensor_is_anywhere(t)) {
+        if (FR_UNLIKELY(c->device && c->device != fr_tensor_device(t)))
+            return PyErr_Format(PyExc_ValueError, "tensors on different devices, %s and %s: bring them together with to_device",
+                                fr_device_name(c->device), fr_device_name(fr_tensor_device(t)));
+        c->device = fr_tensor_device(t);
+    }
     if (fr_object(o)->scalar && (intent == FR_READS || intent == FR_TOUCHES))
         return fr_numpy_scalar_of(o); /* a number is handed over as one */
     view = fr_numpy_view(o, intent == FR_EXPORTS || is_written(c, t->storage) ? FR_VIEW_EXPORT : FR_VIEW_READ);
@@ -140,6 +148,15 @@ convert(void *call, PyObject *o)
 
 /* ---- results out */
 
+/* A result belongs where the call's tensors do. */
+static PyObject *
+settled(const struct call *c, PyObject *o)
+{
+    if (o && c->device && fr_is_tensor(o))
+        fr_tensor_settle(fr_of(o), c->device);
+    return o;
+}
+
 static PyObject *
 wrap_array(struct call *c, PyObject *o, PyObject *tuple)
 {
@@ -153,7 +170,7 @@ wrap_array(struct call *c, PyObject *o, PyObject *tuple)
         if (window || PyErr_Occurred())
             return window;
     }
-    return fr_numpy_wrap(o, tuple);
+    return settled(c, fr_numpy_wrap(o, tuple));
 }
 
 /* `tuple`: the one that it is an item of, or NULL. */
@@ -167,7 +184,7 @@ wrap(struct call *c, PyObject *o, PyObject *tuple)
         return wrap_array(c, o, tuple);
     /* What is computed of tensors is a tensor; where tensors stand for somebody's arrays, NumPy's number is it. */
     if (c->of_tensors && fr_numpy_is_scalar(o) && !fr_call_depth)
-        return fr_numpy_number(o);
+        return settled(c, fr_numpy_number(o));
     if (!PyTuple_Check(o) && !PyList_CheckExact(o))
         return Py_NewRef(o);
     copy = PyList_New(PySequence_Fast_GET_SIZE(o));

@@ -152,6 +152,7 @@ fr_value_tensor(PyObject *o, struct fr_value *op)
 
     if (fr_errors_check(fr_trace_fill(0, NULL, op->arg.n.dtype, &op->arg.n, &op->own, &err), &err) < 0)
         return FR_VALUE_ERROR;
+    fr_tensor_set_anywhere(&op->own);
     op->arg.t = &op->own;
     return FR_VALUE_OK;
 }

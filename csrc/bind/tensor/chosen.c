@@ -51,7 +51,10 @@ fr_chosen_value(const struct fr_tensor *t, PyObject *value, struct fr_tensor *ou
         return FR_VALUE_FALLBACK;
     /* Beside indices and masks, NumPy casts its own numbers as it casts arrays. */
     if (!fr_numpy_is_scalar(value) && (got = fr_value_element(value, t->dtype, &arg.n)) == FR_VALUE_OK) {
-        return fr_errors_check(fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err), &err);
+        if (fr_errors_check(fr_trace_fill(0, NULL, t->dtype, &arg.n, out, &err), &err) < 0)
+            return FR_VALUE_ERROR;
+        fr_tensor_set_anywhere(out);
+        return FR_VALUE_OK;
     }
     if (got == FR_VALUE_FALLBACK && (fr_is_tensor(value) || fr_numpy_is_array(value) || fr_numpy_is_scalar(value)))
         got = fr_value_tensor(value, &x);

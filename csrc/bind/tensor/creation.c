@@ -195,13 +195,20 @@ asarray(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *s[6];
     char      order;
     int       copy;
+    fr_device device;
+    PyObject *o;
 
     (void)module;
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0 ||
-        fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[3]) < 0 ||
+        fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[3], &device) < 0 ||
         fr_creation_like(s[5]) < 0 || copy_of(s[4], -1, &copy) < 0)
         return NULL;
-    return or_numpy(from_any(s[0], s[1], order, copy), "asarray", args, nargs, kw);
+    o = or_numpy(from_any(s[0], s[1], order, copy), "asarray", args, nargs, kw);
+    if (o && copy == 0 && device != FR_DEVICE_ANY && fr_is_tensor(o) && fr_tensor_device(fr_of(o)) != device) {
+        Py_DECREF(o);
+        return no_copy();
+    }
+    return fr_device_placed(o, device);
 }
 
 /* asarray, but that arrays of other classes stay what they are. */
@@ -220,7 +227,7 @@ ascontiguous(fr_args args, Py_ssize_t nargs, PyObject *kw, const char *name, cha
 
     if (fr_args_parse(&asarray_signature, args, nargs, kw, s) < 0)
         return NULL;
-    o = or_numpy(from_any(s[0], s[1], order, -1), name, args, nargs, kw);
+    o = fr_device_placed(or_numpy(from_any(s[0], s[1], order, -1), name, args, nargs, kw), FR_DEVICE_ANY);
     if (o && fr_is_tensor(o) && fr_of(o)->layout->ndim == 0)
         Py_SETREF(o, fr_shape_expand(fr_of(o), 1, 1)); /* they promise at least one axis */
     return o;
@@ -261,7 +268,7 @@ array(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (!s[6] && !(subok && fr_numpy_is_array(s[0]))) /* how deep lists are arrays is NumPy's to say */
         o = from_any(s[0], s[1], order, copy);
-    if (!o)
+    if (!(o = fr_device_placed(o, FR_DEVICE_ANY)))
         return or_numpy(o, "array", args, nargs, kw);
     if (fr_of(o)->layout->ndim < ndmin && ndmin <= FR_MAX_DIMS)
         Py_SETREF(o, fr_shape_expand(fr_of(o), (uint32_t)((1ull << (ndmin - fr_of(o)->layout->ndim)) - 1),
@@ -284,7 +291,7 @@ copy(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
         return NULL;
     if (subok && fr_numpy_is_array(s[0]))
         return fr_fallback_name("copy", args, nargs, kw);
-    return or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw);
+    return fr_device_placed(or_numpy(from_any(s[0], NULL, order, 1), "copy", args, nargs, kw), FR_DEVICE_ANY);
 }
 
 /* ---- other dtypes */
@@ -308,10 +315,11 @@ fr_creation_astype_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObje
     char                    order;
     bool                    copy;
     int                     known;
+    fr_device               device;
 
     if (fr_args_parse(&astype_signature, args, nargs, kw, s) < 0 ||
         fr_args_order(s[1], "CFAK", 'K', &order) < 0 || fr_args_bool(s[4], true, &copy) < 0 ||
-        fr_args_device(s[5]) < 0 || (known = fr_numpy_to_dtype(s[0], FR_F64, &d)) < 0)
+        fr_args_device(s[5], &device) < 0 || (known = fr_numpy_to_dtype(s[0], FR_F64, &d)) < 0)
         return NULL;
     if (!known || (s[2] && (!PyUnicode_Check(s[2]) ||
                             (PyUnicode_CompareWithASCIIString(s[2], "unsafe") != 0 &&
@@ -320,11 +328,11 @@ fr_creation_astype_method(PyObject *self, fr_args args, Py_ssize_t nargs, PyObje
         return fr_args_method(fallback_astype, self, args, nargs, kw);
     if (!copy && d == t->dtype && (order == 'K' || (order == 'C' && t->layout->c_contig) ||
                                    (order == 'F' && t->layout->f_contig)))
-        return Py_NewRef(self);
+        return fr_device_placed(Py_NewRef(self), device);
     o = fr_creation_astype(t, d, order);
     if (o)
         fr_type_set_scalar(o, fr_object(self)->scalar);
-    return o;
+    return fr_device_placed(o, device);
 }
 
 /* The function astype(x, dtype) of the Array API. */

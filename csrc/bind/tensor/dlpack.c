@@ -351,12 +351,13 @@ static PyObject *
 from_dlpack(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[3], *capsule, *o;
+    fr_device device;
 
     (void)module;
-    if (fr_args_parse(&from_signature, args, nargs, kw, s) < 0 || fr_args_device(s[1]) < 0)
+    if (fr_args_parse(&from_signature, args, nargs, kw, s) < 0 || fr_args_device(s[1], &device) < 0)
         return NULL;
-    if (fr_is_tensor(s[0]) && s[2] != Py_True)
-        return PyObject_CallMethod(s[0], "view", NULL); /* another array over the same memory */
+    if (fr_is_tensor(s[0]) && s[2] != Py_True) /* another array over the same memory */
+        return fr_device_placed(PyObject_CallMethod(s[0], "view", NULL), device);
     capsule = ask(s[0], s[2]);
     if (!capsule)
         return NULL;
@@ -367,7 +368,7 @@ from_dlpack(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     }
     o = from_capsule(capsule);
     Py_DECREF(capsule);
-    return o;
+    return device == FR_DEVICE_ANY ? o : fr_device_placed(o, device);
 }
 
 PyMethodDef fr_dlpack_methods[] = {

@@ -53,6 +53,7 @@ stats(PyObject *module, PyObject *unused)
     struct fr_nvrtc_stats   g;
     PyObject               *d = PyDict_New();
     bool                    ok = d != NULL;
+    const struct fr_backend *b = fr_backend_of(fr_device_usual);
 
     (void)module, (void)unused;
     fr_stats_get(&s);
@@ -62,7 +63,7 @@ stats(PyObject *module, PyObject *unused)
     c.n_disk_hits += g.n_disk_hits;
     c.n_disk_misses += g.n_disk_misses;
     c.compile_us += g.compile_us;
-    fr_backend->memory_stats(&m);
+    b->memory_stats(b, &m);
 #define STAT(struct_, field) ok = ok && put(d, #field, struct_.field);
     STAT(s, n_kernels) STAT(s, n_evals) STAT(s, n_nodes) STAT(s, n_forced_by_guard)
     STAT(s, bytes_read) STAT(s, bytes_written)
@@ -103,7 +104,8 @@ stats_reset(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
     fr_stats_reset();
-    fr_backend->memory_reset_peak();
+    for (int d = FR_DEVICE_HOST; d < FR_N_DEVICES; d++)
+        fr_backend_of((fr_device)d)->memory_reset_peak(fr_backend_of((fr_device)d));
     fr_fallback_names_reset();
     fr_info_reset();
     Py_RETURN_NONE;
@@ -426,25 +428,8 @@ static PyObject *
 memory_trim(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
-    fr_backend->memory_trim();
-    Py_RETURN_NONE;
-}
-
-static PyObject *
-synchronize(PyObject *module, PyObject *unused)
-{
-    struct fr_err err;
-    fr_status     st = FR_OK;
-    void         *gil;
-
-    (void)module, (void)unused;
-    if (fr_backend->wait) {
-        gil = fr_hooks.release_gil();
-        st = fr_backend->wait(&err);
-        fr_hooks.take_gil(gil);
-    }
-    if (fr_errors_check(st, &err) < 0)
-        return NULL;
+    for (int d = FR_DEVICE_HOST; d < FR_N_DEVICES; d++)
+        fr_backend_of((fr_device)d)->memory_trim(fr_backend_of((fr_device)d));
     Py_RETURN_NONE;
 }
 
@@ -521,10 +506,6 @@ PyMethodDef fr_engine_methods[] = {
     {"alloc_live", alloc_live, METH_NOARGS, "alloc_live()\n--\n\nAllocations that are live now."},
     {"memory_trim", memory_trim, METH_NOARGS,
      "memory_trim()\n--\n\nGives pooled memory back to the system."},
-    {"synchronize", synchronize, METH_NOARGS,
-     "synchronize()\n--\n\n"
-     "Waits until the device has done all that it was given. What is pending is not computed: see frit.eval.\n\n"
-     "Nothing where results are computed by the processor (FRIT_DEVICE=cpu). RuntimeError: something failed there."},
     {"op_table", op_table, METH_NOARGS, "op_table()\n--\n\nThe rows of the operation table."},
     {NULL, NULL, 0, NULL},
 };

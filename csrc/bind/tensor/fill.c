@@ -94,13 +94,14 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     int       ndim, st;
     fr_dtype  d;
     char      order;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0)
         return NULL;
     if (has_many_axes(s[0]))
         return fr_fallback_name(name, args, nargs, kw);
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 || (st = wanted_dtype(s[1], FR_F64, &d)) == FR_VALUE_ERROR ||
-        fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_device(s[3]) < 0 || fr_creation_like(s[4]) < 0)
+        fr_args_order(s[2], "CF", 'C', &order) < 0 || fr_args_on_device(s[3]) < 0 || fr_creation_like(s[4]) < 0)
         return NULL;
     if (st == FR_VALUE_FALLBACK || is_beyond_memory(ndim, dims, d))
         return fr_fallback_name(name, args, nargs, kw);
@@ -150,15 +151,17 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyOb
     int                     ndim, st;
     fr_dtype                d;
     char                    order;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     *result = NULL;
-    if (fr_args_order(s[2], "CFAK", 'K', &order) < 0 || fr_args_device(s[5]) < 0)
+    if (fr_args_order(s[2], "CFAK", 'K', &order) < 0)
         return FR_VALUE_ERROR;
     st = fr_value_kept(s[0], &x);
     if (st != FR_VALUE_OK)
         return st;
     t = x.arg.t;
-    st = wanted_dtype(s[1], t->dtype, &d);
+    fr_device_follow(t);
+    st = fr_args_on_device(s[5]) < 0 ? FR_VALUE_ERROR : wanted_dtype(s[1], t->dtype, &d);
     if (st != FR_VALUE_OK)
         goto out;
     st = FR_VALUE_ERROR;
@@ -211,6 +214,7 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     int               ndim, st, wanted;
     fr_dtype          d;
     char              order;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     (void)module;
     if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0)
@@ -218,7 +222,7 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (has_many_axes(s[0]))
         return fr_fallback_name("full", args, nargs, kw);
     if (fr_args_dims(s[0], false, &ndim, dims) < 0 ||
-        fr_args_order(s[3], "CF", 'C', &order) < 0 || fr_args_device(s[4]) < 0)
+        fr_args_order(s[3], "CF", 'C', &order) < 0 || fr_args_on_device(s[4]) < 0)
         return NULL;
     st = fr_value_get(s[1], false, &x);
     if (st == FR_VALUE_ERROR)
@@ -371,19 +375,25 @@ static PyObject *
 adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *func = fr_numpy_attr(name), *raw, *result;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
+    for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(kw); i++) /* NumPy's is the host */
+        if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, i), "device") && fr_args_on_device(args[nargs + i]) < 0) {
+            Py_XDECREF(func);
+            return NULL;
+        }
     for (Py_ssize_t i = 0; i < nargs + (kw ? PyTuple_GET_SIZE(kw) : 0); i++)
         if (fr_containers_hold_tensor(args[i], 0)) {
             Py_XDECREF(func);
             return fr_fallback_name(name, args, nargs, kw);
         }
-    raw = func ? PyObject_Vectorcall(func, args, (size_t)nargs, kw) : NULL;
+    raw = func ? fr_args_call_on_host(func, args, nargs, kw) : NULL;
     Py_XDECREF(func);
     if (!raw)
         return NULL;
     result = PyTuple_Check(raw) || !fr_numpy_is_array(raw) ? Py_NewRef(raw) : fr_numpy_wrap(raw, NULL);
     Py_DECREF(raw);
-    return result;
+    return fr_device_placed(result, FR_DEVICE_ANY);
 }
 
 static struct fr_signature arange_signature = {
@@ -395,12 +405,13 @@ arange(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *s[6], *result, *all[4];
     fr_dtype  d;
     int       st;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     (void)module;
     if (nargs == 0) /* arange(stop=3) */
         return adopted_call("arange", args, nargs, kw);
     if (fr_args_parse(&arange_signature, args, nargs, kw, s) < 0 ||
-        (st = wanted_dtype(s[3], FR_N_DTYPES, &d)) == FR_VALUE_ERROR || fr_args_device(s[4]) < 0 ||
+        (st = wanted_dtype(s[3], FR_N_DTYPES, &d)) == FR_VALUE_ERROR || fr_args_on_device(s[4]) < 0 ||
         fr_creation_like(s[5]) < 0)
         return NULL;
     if (st == FR_VALUE_OK && plain_range(s, d, &result))
@@ -534,6 +545,7 @@ triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *k
     fr_dtype  d;
     char      order;
     int       st;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     if (fr_args_parse(&eye_signature, args, nargs, kw, s) < 0)
         return NULL;
@@ -541,7 +553,7 @@ triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *k
         return NULL;
     if (size_of(s[0], 0, &rows) < 0 || size_of(s[1], rows, &columns) < 0 ||
         (st = wanted_dtype(s[3], FR_F64, &d)) == FR_VALUE_ERROR ||
-        fr_args_order(s[4], "CF", 'C', &order) < 0 || fr_args_device(s[5]) < 0)
+        fr_args_order(s[4], "CF", 'C', &order) < 0 || fr_args_on_device(s[5]) < 0)
         return NULL;
     if (st == FR_VALUE_FALLBACK)
         return fr_fallback_name(name, args, nargs, kw);
@@ -606,6 +618,8 @@ half(fr_args args, Py_ssize_t nargs, PyObject *kw, bool lower)
     }
     const struct fr_layout *l = x.arg.t->layout;
     const int64_t          *dims = fr_layout_dims(l);
+    FR_ON_DEVICE fr_device  before = fr_device_chosen;
+    fr_device_follow(x.arg.t);
     mask = compare_indices(lower ? FR_OP_greater_equal : FR_OP_less_equal, dims[l->ndim - 2],
                            dims[l->ndim - 1], k);
     if (mask) {

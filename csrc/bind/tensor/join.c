@@ -262,9 +262,12 @@ join(struct list *l, int axis, PyObject *out, fr_dtype d, PyObject **result)
     struct fr_tensor t;
     struct fr_err    err;
     fr_status        st;
+    FR_ON_DEVICE fr_device before = fr_device_chosen;
 
     if (check_joinable(l, axis) < 0)
         return FR_VALUE_ERROR;
+    for (int i = 0; i < l->n; i++)
+        fr_device_follow(l->v[i].arg.t);
     memcpy(dims, fr_layout_dims(layout_of(l, 0)), (size_t)ndim * sizeof *dims);
     for (int i = 1; i < l->n; i++)
         dims[axis] += fr_layout_dims(layout_of(l, i))[axis];
@@ -497,7 +500,9 @@ roll_axis(const struct fr_tensor *t, int axis, int64_t shift, struct fr_tensor *
     struct fr_tensor        part;
     struct fr_arg           arg = {.t = &part};
     fr_status               st;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen;
 
+    fr_device_follow(t);
     fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);
     st = fr_trace_empty(l->ndim, fr_layout_dims(l), strides, t->dtype, out, err);
     if (st != FR_OK || l->n_elems == 0)

@@ -420,29 +420,6 @@ clip(METHOD_ARGS)
     return fr_functions_clip(NULL, (PyObject *[]){self, s[0] ? s[0] : Py_None, s[1] ? s[1] : Py_None, s[2]}, s[2] ? 4 : 3, NULL);
 }
 
-static struct fr_signature to_device_signature = {
-    "to_device", 1, 1, 2, {"device", "stream"}, {NULL}};
-
-static PyObject *
-to_device(METHOD_ARGS)
-{
-    PyObject *s[2];
-
-    if (fr_args_parse(&to_device_signature, args, nargs, kw, s) < 0)
-        return NULL;
-    if (!PyUnicode_Check(s[0])) {
-        PyErr_Format(PyExc_TypeError, "to_device() argument 1 must be str, not %s", Py_TYPE(s[0])->tp_name);
-        return NULL;
-    }
-    if (fr_args_device(s[0]) < 0)
-        return NULL;
-    if (!fr_args_none(s[1])) {
-        PyErr_SetString(PyExc_ValueError, "The stream argument in to_device() is not supported");
-        return NULL;
-    }
-    return Py_NewRef(self);
-}
-
 /* For notebooks; like repr, it computes nothing. */
 static PyObject *
 repr_html(PyObject *self, PyObject *unused)
@@ -532,8 +509,11 @@ static PyMethodDef methods[] = {
     {"round", FR_FAST(round_method), "round($self, decimals=0, out=None)\n--\n\nSee frit.round."},
     {"clip", FR_FAST(clip), "clip($self, min=None, max=None, out=None)\n--\n\nSee frit.clip."},
     FR_REDUCTIONS_METHODS(REDUCTION)
-    {"to_device", FR_FAST(to_device),
-     "to_device($self, device, /, *, stream=None)\n--\n\n\"cpu\" only."},
+    {"to_device", FR_FAST(fr_device_to),
+     "to_device($self, device, /, *, stream=None)\n--\n\n"
+     "The tensor itself if it is on that device, \"cpu\" or the like of \"cuda:0\", else a copy there,\n"
+     "made when all that was begun before is done. ValueError: no such name; RuntimeError: no such\n"
+     "device; MemoryError."},
     {"__array__", FR_FAST(dunder_array),
      "__array__($self, dtype=None, copy=None)\n--\n\n"
      "An ndarray over the memory; a copy for another dtype or copy=True."},

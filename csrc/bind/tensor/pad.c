@@ -172,6 +172,7 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     struct fr_err           err;
     fr_status               st;
     int64_t                 step = 1, count;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen;
 
     (void)module;
     if (fr_args_parse(&pad_signature, args, nargs, kw, s) < 0) {
@@ -202,6 +203,7 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
             return fr_fallback_name("pad", args, nargs, kw);
     }
     FR_TRACE_HERE();
+    fr_device_follow(t);
     st = fr_dims_count(p.ndim, p.dims, fr_dtype_size(t->dtype), &count, &err);
     if (st == FR_OK)
         st = fr_trace_empty(p.ndim, p.dims, p.strides, t->dtype, &p.out, &err);

@@ -1,4 +1,5 @@
 /* bind/tensor/tensor_type.c -- the type of Tensors: attributes, text, protocols. */
+#include "backends/backend.h"
 #include "bind/tensor/tensor.h"
 
 #include <string.h>
@@ -153,7 +154,9 @@ no_imag(PyObject *self)
     struct fr_tensor        t;
     struct fr_err           err;
     PyObject               *o, *turned;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen;
 
+    fr_device_follow(fr_of(self));
     for (int k = 0; k < n; k++) {
         dims[k] = fr_layout_dims(l)[reversed ? n - 1 - k : k];
         back[k] = n - 1 - k;
@@ -219,8 +222,8 @@ get_flags(PyObject *self, void *unused)
 static PyObject *
 get_device(PyObject *self, void *unused)
 {
-    (void)self, (void)unused;
-    return PyUnicode_FromString("cpu");
+    (void)unused;
+    return PyUnicode_FromString(fr_device_name(fr_tensor_device(fr_of(self))));
 }
 
 static PyObject *
@@ -324,7 +327,7 @@ static PyGetSetDef getset[] = {
     {"real", get_real, set_component, "The real part; a view, or the tensor itself.", "real"},
     {"imag", get_imag, set_component, "The imaginary part, a view; zeros of real tensors.", "imag"},
     {"flags", get_flags, NULL, "Memory layout, as numpy.ndarray.flags; computes nothing.", NULL},
-    {"device", get_device, NULL, "\"cpu\".", NULL},
+    {"device", get_device, NULL, "Where it is computed and kept: \"cpu\", \"cuda:0\" and so on.", NULL},
     {"base", get_base, NULL, "None, or for a view a tensor over the same memory.", NULL},
     {"flat", get_exported, set_flat, "numpy.flatiter over the memory.", "flat"},
     {"data", get_exported, NULL, "A memoryview of the memory.", "data"},
