@@ -2,46 +2,23 @@
 tests/cuda/, which needs no GPU. Each test is a process of its own."""
 import json
 import os
-import shutil
 import subprocess
 import sys
 
-import pytest
+from . import test_gpu
 
-from . import fake_gpu, gpu
-
-try:
-    gpu.compiler()
-except ValueError as e:
-    pytest.skip(str(e), allow_module_level=True)
-if not shutil.which(os.environ.get("CC", "cc")):
-    pytest.skip("there is no C compiler to build the driver with", allow_module_level=True)
-
-HEAD = """
-import ctypes, gc, json, os, pickle, sys, threading, warnings
-import numpy as np, frit
-from frit import _core
-from tests import fake_gpu
-def say(x): print(json.dumps(x))
-def error(f, *args, **kwargs):
-    try: f(*args, **kwargs)
-    except BaseException as e: return [type(e).__name__, str(e)]
+HEAD = test_gpu.HEAD + """
+import gc, pickle, threading
 def list_of(t): return np.asarray(t).tolist()
+"""
+GPU = """
 gpu = frit.device("cuda")
-def copies():
-    m = gpu.memory(); return [m["n_copies_in"], m["n_copies_out"]]
+def copies(): return [gpu.memory()[name] for name in ("n_copies_in", "n_copies_out")]
 """
 
 
-def child(code, **env):
-    own = {**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(), "FRIT_DEVICE": "cpu", **env}
-    return subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True, env=own)
-
-
 def said(code, **env):
-    done = child(code, **env)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return test_gpu.said(HEAD + GPU + code, **{"FRIT_DEVICE": "cpu", **env})
 
 
 def test_there_are_devices():
@@ -67,7 +44,7 @@ say([error(frit.device, "gpu"), error(frit.device, "cuda:99"), error(frit.device
 
 
 def test_without_a_driver():
-    code = HEAD.replace('gpu = frit.device("cuda")', "") + """
+    code = HEAD + """
 say([frit.devices(), error(frit.device, "cuda"), error(frit.ones, 3, device="cuda"), error(frit.ones(3).to_device, "cuda"),
      error(frit.accelerate, abs, device="cuda"), list_of(frit.ones(2) + 1)])
 """

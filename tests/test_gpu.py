@@ -23,8 +23,8 @@ import numpy as np, frit
 from frit import _core
 from tests import fake_gpu
 def say(x): print(json.dumps(x))
-def error(f, *args):
-    try: f(*args)
+def error(f, *args, **kwargs):
+    try: f(*args, **kwargs)
     except BaseException as e: return [type(e).__name__, str(e)]
 """
 
