@@ -19,6 +19,16 @@ struct fr_symbol {
 fr_status fr_library_open(const char *what, const char *const *files, int n_files, const struct fr_symbol *, int n_symbols,
                           void *table, char *path, size_t cap, struct fr_err *);
 
+/* Files that may be a library of NVIDIA's toolkit, the likeliest first. */
+struct fr_library_files {
+    int         n;
+    const char *file[24];
+    char        text[8192];     /* their names, one behind the other */
+};
+/* `setting` alone, if it is not ""; else those of lib<name>.so that Python packages have, of $CUDA_HOME, and of the system.
+ * Called while we are imported (fr_library_look). */
+void fr_library_files(struct fr_library_files *, const char *name, const char *setting);
+
 /* Where libraries of Python packages lie: writes files that may be `name` ("nvrtc"), one behind the other with '\0' between
  * them, and an empty one at the end, at most `cap` bytes in all. Set by bind, and called while we are imported. NULL: nowhere. */
 extern FR_HIDDEN void (*fr_library_look)(const char *name, char *files, size_t cap);

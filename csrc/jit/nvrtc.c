@@ -44,42 +44,19 @@ static const struct fr_symbol symbols[] = {
 };
 
 enum { FAST_SINCE = 12090 };     /* the version that compiles twice as fast, if asked to optimise less */
-enum { MAX_ARCHS = 64, MAX_FILES = 24, FILES_BYTES = 8192 };
+enum { MAX_ARCHS = 64 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static bool            is_open;
-static char            path[FR_ENV_STR_LEN], found[FILES_BYTES];   /* files of Python packages, one behind the other */
+static char            path[FR_ENV_STR_LEN];
+static struct fr_library_files files;
 static int             archs[MAX_ARCHS], n_archs, version;
 static atomic_ullong   n_compiled, n_hits, n_misses, compile_us;
 
 void
 fr_nvrtc_configure(void)
 {
-    if (fr_library_look)
-        fr_library_look("nvrtc", found, sizeof found);
-}
-
-/* Where it may be, the likeliest first. Returns how many files there are; one of them is in `room`. */
-static int
-candidates(const char **files, char *room, size_t cap)
-{
-    static const char *const usual[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", "/usr/local/cuda/lib64/libnvrtc.so"};
-    const char *home = getenv("CUDA_HOME") ? getenv("CUDA_HOME") : getenv("CUDA_PATH");
-    int         n = 0;
-
-    if (*fr_env.nvrtc_lib) {
-        files[n++] = fr_env.nvrtc_lib;
-        return n;
-    }
-    for (const char *p = found; *p && n < MAX_FILES / 2; p += strlen(p) + 1)
-        files[n++] = p;
-    if (home) {
-        snprintf(room, cap, "%s/lib64/libnvrtc.so", home);
-        files[n++] = room;
-    }
-    for (size_t i = 0; i < FR_LEN(usual); i++)
-        files[n++] = usual[i];
-    return n;
+    fr_library_files(&files, "nvrtc", fr_env.nvrtc_lib);
 }
 
 static int
@@ -91,12 +68,9 @@ by_number(const void *a, const void *b)
 static fr_status
 open_library(struct fr_err *err)
 {
-    const char *files[MAX_FILES];
-    char        room[FR_ENV_STR_LEN];
-    int         major = 0, minor = 0;
-    fr_status   st = fr_library_open("CUDA compiler (NVRTC; pip install nvidia-cuda-nvrtc-cu12)", files,
-                                     candidates(files, room, sizeof room), symbols, (int)FR_LEN(symbols), &rtc, path,
-                                     sizeof path, err);
+    int       major = 0, minor = 0;
+    fr_status st = fr_library_open("CUDA compiler (NVRTC; pip install nvidia-cuda-nvrtc-cu12)", files.file, files.n, symbols,
+                                   (int)FR_LEN(symbols), &rtc, path, sizeof path, err);
 
     if (st != FR_OK)
         return st;
