@@ -18,6 +18,27 @@ stack_step(const struct fr_stack *s, int o, int k)
     return k >= 0 && axis >= 0 ? step(s->layout[o], axis, s->size) : 0;
 }
 
+/* Outer axes that the last one continues are one axis with it, as all of a stack whose elements lie side by side. */
+static void
+merge(struct fr_stack *s)
+{
+    for (; s->n_walked > 0; s->n_walked--) {
+        const int     k = s->n_walked - 1;
+        const int64_t n = fr_layout_dims(s->layout[2])[k];
+        bool          goes_on = true;
+
+        if (n == 1)
+            continue;
+        for (int o = 0; o < 3; o++)
+            goes_on &= stack_step(s, o, k) == s->dims[0] * s->steps[o];
+        if (!goes_on && s->dims[0] != 1)
+            return;
+        for (int o = 0; o < 3 && s->dims[0] == 1; o++)
+            s->steps[o] = stack_step(s, o, k);
+        s->dims[0] *= n;
+    }
+}
+
 /* Axes of the stack are those before the last two of each operand (the last one, of a vector), broadcast. */
 void
 fr_stack_begin(struct fr_stack *s, const struct fr_call *c, char *const *ptr)
@@ -45,12 +66,14 @@ fr_stack_begin(struct fr_stack *s, const struct fr_call *c, char *const *ptr)
     s->dims[0] = s->n_outer ? fr_layout_dims(l[2])[s->n_outer - 1] : 1;
     for (int o = 0; o < 3; o++)
         s->steps[o] = stack_step(s, o, s->n_outer - 1);
+    s->n_walked = s->n_outer ? s->n_outer - 1 : 0;
+    merge(s);
 }
 
 bool
 fr_stack_next(struct fr_stack *s)
 {
-    for (int k = s->n_outer - 2; k >= 0; k--) {
+    for (int k = s->n_walked - 1; k >= 0; k--) {
         bool wraps = ++s->index[k] == fr_layout_dims(s->layout[2])[k];
 
         for (int o = 0; o < 3; o++)

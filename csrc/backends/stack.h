@@ -1,4 +1,5 @@
-/* backends/stack.h -- a stack of matrix products: the call of a matmul, cut along all axes of the stack but the last.
+/* backends/stack.h -- a stack of matrix products: the call of a matmul, cut along all axes of the stack but the last and those that it
+ * continues.
  *
  * dims {how many, m, k, n}; steps in bytes {a, b and out from one to the next, a along m and k, b along k and n, out along m
  * and n}; 0 along an axis of size 1, or one that an operand has not. */
@@ -12,7 +13,7 @@ struct fr_stack {
     char   *at[3];                      /* a, b and out of the first of these; NULL: an operand without elements */
     /* of stack.c: */
     const struct fr_layout *layout[3];
-    int     core[3], n_outer, size;
+    int     core[3], n_outer, n_walked, size;   /* axes of the stack; those outside the first `at` */
     int64_t index[FR_MAX_DIMS];
 };
 
