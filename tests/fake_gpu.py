@@ -1,6 +1,7 @@
-"""The CUDA driver of tests/cuda/driver.c, which needs no GPU: built, named to a process, asked for what it has counted.
+"""The CUDA driver of tests/cuda/driver.c and the cuBLAS of tests/cuda/cublas.c, one library that needs no GPU: built, named to a
+process, asked for what it has counted.
 
-    python -m tests.fake_gpu                        where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that runs frit on it
+    python -m tests.fake_gpu                        where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that FRIT_CUBLAS_LIB=that runs frit on it
     python -m tests.fake_gpu -m tests.fuzz ...      Python with these arguments, on it"""
 import ctypes
 import glob
@@ -36,7 +37,7 @@ def library():
 
 def environment(**more):
     """Of a process that runs on it. Code is made the quick way, which has the same bits."""
-    return {"FRIT_DEVICE": "cuda", "FRIT_CUDA_LIB": library(), "FRIT_JIT": "interpret", **more}
+    return {"FRIT_DEVICE": "cuda", "FRIT_CUDA_LIB": library(), "FRIT_CUBLAS_LIB": library(), "FRIT_JIT": "interpret", **more}
 
 
 class Counts(ctypes.Structure):
@@ -48,6 +49,13 @@ def counts():
     out = Counts()
     ctypes.CDLL(os.environ["FRIT_CUDA_LIB"]).fake_cuda_counts(ctypes.byref(out))
     return {name: getattr(out, name) for name in FIELDS}
+
+
+def products():
+    """What its cuBLAS has counted: calls, handles that live, calls of gemm, of batches, and products."""
+    out = (ctypes.c_uint64 * 5)()
+    ctypes.CDLL(os.environ["FRIT_CUBLAS_LIB"]).fake_cublas_counts(out)
+    return dict(zip(["n_calls", "n_handles", "n_gemms", "n_batched", "n_products"], out))
 
 
 if __name__ == "__main__":

@@ -154,7 +154,255 @@ for dtype in "f4 f8 c8 c16 i4 u1 ?".split():
     wrong += [[dtype, k, copies] for k, (o, w) in enumerate(zip(out, want)) if w is not None and not same(o, w)] + [[dtype, copies]] * (copies > 0)
     if dtype[0] == "c" and not np.allclose(np.asarray(out[0]), a @ b, rtol=1e-4, atol=1e-3): wrong.append([dtype, "product"])
 say(wrong)
-""") == []
+""", FRIT_OFF="device_blas") == []
+
+
+PRODUCTS = """
+rng = np.random.default_rng(0)
+def draw(*shape, dtype="f4"): return rng.integers(-4, 5, size=shape).astype(dtype)
+def there(*arrays):
+    out = [frit.asarray(a) | False if a.dtype == bool else frit.asarray(a) + 0 for a in arrays]
+    frit.eval(*out)
+    frit.synchronize()
+    return out
+def ways():
+    s, p = _core.stats(), fake_gpu.products()
+    return np.array([p["n_gemms"], p["n_batched"], p["n_products"], s["n_device_blas"], s["n_device_products"], s["n_copies_out"]])
+def multiply(f, *arrays):
+    # Whether it has the right values, and the way that it took.
+    tensors = there(*arrays)
+    before = ways()
+    got = f(*tensors)
+    frit.eval(got)
+    way = ways() - before
+    got, want = np.asarray(got), np.asarray(f(*arrays))
+    return [bool(got.dtype == want.dtype and got.shape == want.shape and (got == want).all()), *way.tolist()]
+"""
+
+# How a and b lie: shapes, the product, calls of gemm, of batches, and products in these; NONE: kernels of our own.
+NONE = None
+LAYOUTS = {
+    "as they are": ((7, 5), (5, 9), "a @ b", 1, 0, 1), "a transposed": ((5, 7), (5, 9), "a.T @ b", 1, 0, 1),
+    "b transposed": ((7, 5), (9, 5), "a @ b.T", 1, 0, 1), "both transposed": ((5, 7), (9, 5), "a.T @ b.T", 1, 0, 1),
+    "by itself": ((5, 7), (1,), "a.T @ a", 1, 0, 1), "parts": ((9, 8), (9, 9), "a[1:8, 2:7] @ b[3:8, 1:]", 1, 0, 1),
+    "parts, transposed": ((9, 8), (9, 9), "a[1:6, 2:7].T @ b[3:8, 1:]", 1, 0, 1), "every other row": ((9, 8), (8, 9), "a[::2] @ b", 1, 0, 1),
+    "every other column": ((9, 16), (8, 9), "a[:, ::2] @ b", *[NONE] * 3), "rows backwards": ((9, 8), (8, 9), "a[::-1] @ b", *[NONE] * 3),
+    "one row as many": ((1, 8), (8, 9), "xp(a).broadcast_to(a, (4, 8)) @ b", *[NONE] * 3),
+    "vector, matrix": ((8,), (8, 9), "a @ b", 1, 0, 1), "matrix, vector": ((9, 8), (8,), "a @ b", 1, 0, 1),
+    "matrix, parts of a vector": ((9, 8), (24,), "a @ b[::3]", 1, 0, 1), "parts of a vector, matrix": ((24,), (8, 9), "a[1::3] @ b", 1, 0, 1),
+    "vector backwards": ((9, 8), (8,), "a @ b[::-1]", *[NONE] * 3), "vectors": ((8,), (8,), "a @ b", 1, 0, 1),
+    "one column": ((8, 3), (3, 1), "a @ b", 1, 0, 1), "one element": ((1, 3), (3, 1), "a @ b", 1, 0, 1),
+    "stack, one matrix": ((4, 6, 5), (5, 3), "a @ b", 1, 0, 1), "stack, vector": ((4, 6, 5), (5,), "a @ b", 1, 0, 1),
+    "vector, stack": ((6,), (4, 6, 5), "a @ b", 0, 1, 4), "one matrix, stack": ((6, 5), (4, 5, 3), "a @ b", 0, 1, 4),
+    "stacks": ((4, 6, 5), (4, 5, 3), "a @ b", 0, 1, 4), "stacks of stacks": ((2, 3, 4, 6, 5), (2, 3, 4, 5, 3), "a @ b", 0, 1, 24),
+    "stacks that are broadcast": ((2, 1, 4, 6, 5), (3, 1, 5, 3), "a @ b", 6, 0, 6), "both broadcast": ((3, 1, 6, 5), (2, 5, 4), "a @ b", 0, 3, 6),
+    "stack transposed": ((4, 5, 6), (4, 5, 3), "a.swapaxes(1, 2) @ b", 0, 1, 4),
+    "heads": ((4, 6, 2, 5), (4, 6, 2, 5), "a.swapaxes(1, 2) @ b.transpose(0, 2, 3, 1)", 0, 4, 8),
+    "stack backwards": ((4, 6, 5), (4, 5, 3), "a[::-1] @ b", *[NONE] * 3), "rows of a stack": ((4, 1, 5), (5, 3), "a @ b", 1, 0, 1),
+    "nothing to add": ((7, 0), (0, 9), "a @ b", *[NONE] * 3),
+}
+
+
+@pytest.mark.parametrize("dtype", ["e", "f", "d", "F", "D"])
+def test_products_by_cublas(dtype):
+    """However operands lie: those that BLAS takes go as they are, without a copy, and in as few calls as may be."""
+    found = said(f"DTYPE, LAYOUTS = {dtype!r}, {[(a, b, f) for a, b, f, *_ in LAYOUTS.values()]}\n" + PRODUCTS + """
+def xp(a): return frit if isinstance(a, frit.Tensor) else np
+say([multiply(eval("lambda a, b: " + f), draw(*a, dtype=DTYPE), draw(*b, dtype=DTYPE)) for a, b, f in LAYOUTS])
+""")
+    for (name, (*_, gemms, batched, products)), got in zip(LAYOUTS.items(), found):
+        assert got == [True, *([0, 0, 0, 0, 1] if gemms is NONE else [gemms, batched, products, 1, 0]), 0], name
+
+
+def test_products_that_are_not_for_cublas():
+    """Integers, bools, einsum's order, and what is left out, are kernels of our own; of nothing there is nothing to run."""
+    code = PRODUCTS + """
+i, j = draw(7, 5, dtype="i4"), draw(5, 9, dtype="i4")
+f, g = draw(7, 5), draw(5, 9)
+say([multiply(lambda a, b: a @ b, i, j), multiply(lambda a, b: a @ b, i > 0, j > 0), multiply(lambda a, b: a @ b, f, g),
+     multiply(lambda a, b: (frit if isinstance(a, frit.Tensor) else np).einsum("ij,jk->ik", a, b), f, g),
+     multiply(lambda a, b: a @ b, f[:0], g)])
+"""
+    ours, blas, nothing = [True, 0, 0, 0, 0, 1, 0], [True, 1, 0, 1, 1, 0, 0], [True, 0, 0, 0, 0, 0, 0]
+    assert said(code) == [ours, ours, blas, ours, nothing]
+    assert said(code, FRIT_OFF="device_blas") == [ours, ours, ours, ours, nothing]
+    assert all(way[:6] == nothing[:6] for way in said(code, FRIT_OFF="device_products"))      # (the host's)
+
+
+def test_any_views_of_products():
+    """Drawn at random: NumPy's values, and nobody but cuBLAS's fake says what it does not take."""
+    wrong, by_blas, others = said(PRODUCTS + """
+def view(a):
+    key = tuple(slice(int(rng.integers(0, 2)), n - int(rng.integers(0, 2)), int(rng.choice([1] * 7 + [2]))) for n in a.shape)
+    back = tuple(slice(None, None, int(rng.choice([1] * 19 + [-1]))) for _ in a.shape)
+    return lambda t: t[key][back]
+def fit(f, g, swap):
+    # A product of both, cut to a common size.
+    def product(a, b):
+        a, b = f(a), g(b)
+        if swap[0] and a.ndim > 1: a = a.swapaxes(-1, -2)
+        if swap[1] and b.ndim > 1: b = b.swapaxes(-1, -2)
+        k = min(a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[-1])
+        a, b = a[..., :k], b[..., :k, :] if b.ndim > 1 else b[:k]
+        for axis in range(3, 1 + min(a.ndim, b.ndim)):
+            n = min(a.shape[-axis], b.shape[-axis])
+            a, b = (t[tuple([slice(None)] * (t.ndim - axis) + [slice(n)])] for t in (a, b))
+        return a @ b
+    return product
+wrong, by_blas, others = [], 0, 0
+for i in range(150):
+    dtype = rng.choice(list("efdFD"))
+    a, b = (draw(*rng.integers(4, 9, size=rng.integers(1, 5)), dtype=dtype) for _ in range(2))
+    right, *way = multiply(fit(view(a), view(b), rng.integers(0, 2, size=2)), a, b)
+    by_blas += way[3]
+    others += way[4]
+    if not right: wrong.append([i, str(dtype), a.shape, b.shape, way])
+say([wrong, by_blas, others])
+""")
+    assert wrong == [] and by_blas > 50 and others > 20, (wrong, by_blas, others)
+
+
+def test_halves_are_added_as_f32():
+    """Sums that halves can not hold on the way, rounded once at the end."""
+    assert said(PRODUCTS + """
+a = np.array([[1000, 30000, 2049, 1, -30000, -30000] * 3], "e"); b = np.array([[1, 2, 1, 1, 1, 1] * 3], "e").T
+say(multiply(lambda a, b: a @ b, a, b))
+""") == [True, 1, 0, 1, 1, 0, 0]
+
+
+def test_products_wait_in_the_stream():
+    """They run when somebody waits, behind what they read and before what reads them."""
+    assert said(PRODUCTS + """
+a, b = draw(30, 20), draw(20, 10)
+t, u = frit.asarray(a), frit.asarray(b)
+c = ((t * 2) @ u + 1) @ (u.T - 1)
+frit.eval(c)
+late = fake_gpu.counts()["n_instructions"]
+say([late, fake_gpu.products()["n_gemms"], bool((np.asarray(c) == (a * 2 @ b + 1) @ (b.T - 1)).all())])
+""") == [0, 2, True]
+
+
+def test_one_handle_and_one_workspace():
+    """When the first product wants them; of a fixed size; not memory of arrays; gone at the end."""
+    before, after, left = said(PRODUCTS + """
+def state(): return [fake_gpu.products()["n_handles"], fake_gpu.counts()["bytes_live"], _core.stats()["live_bytes"]]
+t, u = there(draw(64, 64), draw(64, 64))
+before = state()
+for _ in range(5): frit.eval(t @ u)
+frit.synchronize()
+gc.collect()
+after = state()
+_core._stop()
+c = fake_gpu.counts()
+say([before, after, [fake_gpu.products()["n_handles"], *(c[k] for k in ("n_streams", "n_pools", "n_contexts"))]])
+""")
+    assert before[0] == 0 and after == [1, before[1] + (32 << 20), before[2]] and left == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("why, env", [
+    ("there is no cuBLAS", {"FRIT_CUBLAS_LIB": "/nowhere/libcublas.so"}), ("is for CUDA 99, and the driver for CUDA 13", {"FAKE_CUBLAS_MAJOR": "99"}),
+    ("it has no cublasGetProperty", {"FRIT_CUBLAS_LIB": "libm.so.6"})])
+def test_without_cublas(why, env):
+    """Products are kernels of our own, and those who debug are told once."""
+    done = child(PRODUCTS.replace("fake_gpu.products()", "dict.fromkeys(['n_gemms', 'n_batched', 'n_products'], 0)") + """
+a, b = draw(7, 5), draw(5, 9)
+say([multiply(lambda a, b: a @ b, a, b) for _ in range(2)])
+""", FRIT_DEBUG="1", **env)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == [[True, 0, 0, 0, 0, 1, 0]] * 2
+    assert [why in line for line in done.stderr.splitlines() if "products on" in line] == [True], done.stderr
+
+
+FAILING_PRODUCT = PRODUCTS + """
+lib = ctypes.CDLL(os.environ["FRIT_CUBLAS_LIB"])
+def fail(function, status=0): lib.fake_cublas_fail(function.encode(), status)
+lib.fake_cuda_fail.argtypes = lib.fake_cuda_lose.argtypes = [ctypes.c_uint64]
+x, y = draw(4, 30, 20), draw(4, 20, 10)
+def work(): return np.asarray(frit.asarray(x) @ frit.asarray(y)).copy()
+want = x @ y
+"""
+
+
+@pytest.mark.parametrize("function", ["cublasSetStream_v2", "cublasSetWorkspace_v2", "cublasSetMathMode", "gemm"])
+@pytest.mark.parametrize("status, kind, name", [(14, "RuntimeError", "INTERNAL_ERROR"), (3, "MemoryError", "ALLOC_FAILED")])
+def test_a_call_of_cublas_fails(function, status, kind, name):
+    """An error of the right type that says cuBLAS's name of it; the next product is well, and nothing is left behind."""
+    first, again, left = said(FAILING_PRODUCT + f"""
+fail({function!r}, {status})
+first = error(work)
+fail("")
+again = [bool((work() == want).all()), _core.stats()["n_device_products"]]
+gc.collect()
+_core._stop()
+say([first, again, [fake_gpu.counts()["n_blocks_live"], fake_gpu.products()["n_handles"]]])
+""")
+    assert first[0] == kind and f"CUBLAS_STATUS_{name}" in first[1] and again == [True, 0] and left == [0, 0], (first, again, left)
+
+
+def test_a_handle_can_not_be_made():
+    """Kernels of our own do without; where there was no memory for it this is an error, for their bits are others."""
+    code = FAILING_PRODUCT + """
+fail("cublasCreate_v2", STATUS)
+first = error(work)
+fail("")
+right = bool((work() == want).all())
+say([first, right, _core.stats()["n_device_blas"], fake_gpu.products()["n_handles"]])
+"""
+    assert said("STATUS = 1\n" + code) == [None, True, 0, 0]
+    first, *rest = said("STATUS = 3\n" + code)
+    assert first[0] == "MemoryError" and "CUBLAS_STATUS_ALLOC_FAILED" in first[1] and rest == [True, 1, 1]
+
+
+def test_what_a_device_has_no_kernel_for():
+    """cuBLAS says so when it is called: kernels of our own run that product, and the next one asks again."""
+    assert said(FAILING_PRODUCT + """
+fail("gemm", 15)
+right = [bool((work() == want).all())]
+fail("")
+right += [bool((work() == want).all())]
+s = _core.stats()
+say([right, s["n_device_blas"], s["n_device_products"]])
+""") == [[True, True], 1, 1]
+
+
+def test_the_nth_call_of_the_driver_fails_below_a_product():
+    wrong, n, handles, left = said(FAILING_PRODUCT + """
+n, wrong = 0, []
+while True:
+    n += 1
+    before = fake_gpu.counts()["n_calls"]
+    lib.fake_cuda_fail(n)
+    try:
+        got = work()
+    except RuntimeError as e:
+        if "CUDA" not in str(e): wrong.append([n, str(e)])
+    else:
+        if not (got == want).all(): wrong.append([n, "values"])
+        if fake_gpu.counts()["n_calls"] - before < n: break
+lib.fake_cuda_fail(0)
+gc.collect()
+_core._stop()
+say([wrong, n, fake_gpu.products()["n_handles"], fake_gpu.counts()["n_blocks_live"]])
+""")
+    assert wrong == [] and n > 10 and handles == 0 and left <= 2, (wrong, n, handles, left)
+
+
+def test_no_memory_for_a_workspace():
+    kind, text, right = said(FAILING_PRODUCT + """
+e = error(work)
+say([*e, bool((np.asarray(frit.asarray(x) + 1) == x + 1).all())])
+""", FAKE_CUDA_MB="16")
+    assert kind == "MemoryError" and right
+
+
+def test_a_product_on_a_lost_device():
+    kind, text = said(FAILING_PRODUCT + """
+work()
+lib.fake_cuda_lose(1)
+error(lambda: np.asarray(frit.asarray(x) + 1))
+say(error(work))
+""")
+    assert kind == "RuntimeError" and "CUDA" in text
 
 
 def test_importing_opens_nothing():

@@ -16,9 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fake.h"
 #include "ptx.h"
-
-#define EXPORT __attribute__((visibility("default")))
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
        INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
@@ -31,7 +30,7 @@ struct block {
     struct block *next;
 };
 
-enum kind { COPY_IN, COPY_OUT, COPY, FREE, LAUNCH };
+enum kind { COPY_IN, COPY_OUT, COPY, FREE, LAUNCH, CALL /* of another library */ };
 
 struct work {
     enum kind    kind;
@@ -41,6 +40,8 @@ struct work {
     struct function *function;
     uint32_t     grid[3], block[3], shared;
     void       **params;          /* ours */
+    const char *(*call)(void *arg);
+    void        *arg;             /* ours */
     struct work *next;
 };
 
@@ -192,6 +193,11 @@ run_one(struct work *w)
 {
     switch (w->kind) {
     case LAUNCH: return run_kernel(w);
+    case CALL: {
+        const char *wrong = w->call(w->arg);
+
+        return wrong ? bad(ILLEGAL_ADDRESS, "library", wrong) : OK;
+    }
     case FREE: return drop_block(w->to) ? bad(INVALID_VALUE, "free", "of memory that is not allocated") : OK;
     default: return run_copy(w);
     }
@@ -222,6 +228,7 @@ free_work(struct work *w)
     if (w->kind == COPY_IN)
         free(w->host);
     free(w->params);
+    free(w->arg);
     free(w);
 }
 
@@ -657,4 +664,39 @@ cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     memcpy(w->block, (uint32_t[]){bx, by, bz}, sizeof w->block);
     w->shared = shared;
     return leave(OK);
+}
+
+/* ---- for libraries over it (fake.h) ---------------------------------------------------------- */
+
+int
+fake_begin(void)
+{
+    pthread_mutex_lock(&lock);
+    return !started ? NOT_INITIALIZED : depth == 0 ? INVALID_CONTEXT : lost;
+}
+
+void
+fake_end(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+void *
+fake_memory(uint64_t address, size_t n)
+{
+    struct block *b = find_block(address, n);
+
+    return b ? b->bytes + (address - b->address) : NULL;
+}
+
+bool
+fake_later(struct stream *s, const char *(*call)(void *arg), void *arg)
+{
+    struct work *w = append(s, CALL);
+
+    if (!w)
+        return false;
+    w->call = call;
+    w->arg = arg;
+    return true;
 }

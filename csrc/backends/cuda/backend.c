@@ -9,8 +9,10 @@ fr_cuda_look(void)
 {
     static bool has_looked;
 
-    if (!has_looked)
+    if (!has_looked) {
         fr_nvrtc_configure();
+        fr_cublas_configure();
+    }
     has_looked = true;
 }
 

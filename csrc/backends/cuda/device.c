@@ -56,6 +56,7 @@ let_go(struct fr_cuda_device *d)
 
     if (d->context) {
         if (d->driver->context_push(d->context) == FR_CUDA_OK) {
+            fr_cublas_close(d);
             if (d->pool)
                 d->driver->pool_free(d->pool);
             if (d->stream)

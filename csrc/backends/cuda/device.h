@@ -6,6 +6,7 @@
 #define FR_BACKENDS_CUDA_DEVICE_H
 
 #include "backends/backend.h"
+#include "backends/cuda/cublas.h"
 #include "backends/cuda/driver.h"
 
 struct fr_cuda_device {
@@ -20,6 +21,7 @@ struct fr_cuda_device {
     fr_cuda_context context;
     fr_cuda_stream  stream;
     fr_cuda_pool    pool;
+    struct fr_cublas cublas;
 };
 
 /* Makes the context of the backend's device the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */
