@@ -387,6 +387,29 @@ say([wrong, n, fake_gpu.products()["n_handles"], fake_gpu.counts()["n_blocks_liv
     assert wrong == [] and n > 10 and handles == 0 and left <= 2, (wrong, n, handles, left)
 
 
+def test_an_allocation_of_the_first_product_fails():
+    """A MemoryError, or the right values at a second try; the next one is well, and nothing is left."""
+    for n in range(1, 7):
+        first, right, left = said(FAILING_PRODUCT + f"""
+t, u = there(x, y)
+with frit.config(fail_alloc={n}): first = error(lambda: frit.eval(t @ u))
+right = bool((np.asarray(t @ u) == want).all())
+del t, u
+gc.collect()
+_core._stop()
+say([first, right, [fake_gpu.products()["n_handles"], fake_gpu.counts()["n_blocks_live"]]])
+""")
+        assert first is None or first[0] == "MemoryError", (n, first)
+        assert right and left == [0, 0], (n, right, left)
+
+
+def test_the_handle_goes_before_the_process():
+    done = subprocess.run([sys.executable, "-c", "import atexit\natexit.register(lambda: say([fake_gpu.products()['n_handles'],"
+                           " fake_gpu.counts()['n_contexts']]))\n" + HEAD + FAILING_PRODUCT + "work()\n"], capture_output=True, text=True,
+                          env={**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment()})
+    assert done.returncode == 0 and json.loads(done.stdout) == [0, 0], (done.stdout, done.stderr)
+
+
 def test_no_memory_for_a_workspace():
     kind, text, right = said(FAILING_PRODUCT + """
 e = error(work)

@@ -1,5 +1,5 @@
-/* backends/stack.h -- a stack of matrix products: the call of a matmul, cut along all axes of the stack but the last and those that it
- * continues.
+/* backends/stack.h -- a stack of matrix products: the call of a matmul, cut along all axes of the stack but the last and those
+ * that continue it.
  *
  * dims {how many, m, k, n}; steps in bytes {a, b and out from one to the next, a along m and k, b along k and n, out along m
  * and n}; 0 along an axis of size 1, or one that an operand has not. */
