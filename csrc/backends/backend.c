@@ -86,6 +86,18 @@ fr_device_open(fr_device d, struct fr_err *err)
     return st;
 }
 
+fr_status
+fr_device_at(uint64_t address, fr_device *out, struct fr_err *err)
+{
+    int       ordinal = 0;
+    fr_status st;
+
+    fr_cuda_look();
+    st = fr_cuda_at(address, &ordinal, err);
+    *out = (fr_device)(FR_DEVICE_CUDA + ordinal);
+    return st;
+}
+
 int
 fr_device_count(void)
 {

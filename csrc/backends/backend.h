@@ -119,6 +119,7 @@ struct fr_backend {
     const char *name;
     fr_device   device;
     bool        is_host;      /* its memory is the host's, which reads and writes it as it likes */
+    bool        warns;        /* its arithmetic raises the processor's flags, about which NumPy may have to warn */
     bool        runs_nodes;   /* small graphs go node by node, and single elements through backends/host.h, with its bits */
 
     /* At import, and when the process ends, of the host's alone; begin: kernels will soon be wanted, on any thread. */
@@ -136,6 +137,10 @@ struct fr_backend {
     void      (*memory_trim)(const struct fr_backend *self);             /* gives back what is kept for reuse */
     /* Until all that was begun there is done; NULL: nothing goes on behind a call. On any thread. FR_EDEVICE */
     fr_status (*wait)(const struct fr_backend *self, struct fr_err *);
+    /* NULL: there are no streams. Work of others in a stream of theirs, by its handle (0: the one that all others wait for): what has
+     * been begun here comes before all that is begun there from now on; or the other way round. The handle of our own. */
+    fr_status (*order)(const struct fr_backend *self, uint64_t stream, bool ours_first, struct fr_err *);
+    uint64_t  (*stream)(const struct fr_backend *self);
     /* Between its memory and the host's, and within its own. */
     fr_status (*copy_in)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
     fr_status (*copy_out)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);
@@ -198,6 +203,8 @@ fr_status fr_device_named(const char *name, fr_device *out, struct fr_err *);
 const char *fr_device_name(fr_device);
 /* These two look for libraries when they are first called, in Python's turn. FR_EDEVICE: there is no such device, and why. */
 fr_status fr_device_open(fr_device, struct fr_err *);
+/* The device in whose memory an address is. FR_EVALUE: it is in none's. */
+fr_status fr_device_at(uint64_t address, fr_device *out, struct fr_err *);
 /* How many GPUs there are; 0 also where there is no driver for them. */
 int       fr_device_count(void);
 

@@ -23,6 +23,7 @@ struct fr_buffer {
     bool       loud;                            /* and may write to it at any time */
     bool       shown;                           /* its address on the host was given out */
     bool       stale;                           /* what is at `host` is older */
+    bool       away;                            /* others know its address there: it stays, and `host` is a copy for a look */
 };
 
 static inline struct fr_buffer *

@@ -124,7 +124,7 @@ fr_node_realise(fr_ref id, struct fr_buffer *buffer)
     drop_args(fr_nodes, n, &dead);
     n->n_args = 0;
     n->op = FR_OP_leaf;
-    n->device = buffer->owner && buffer->pinned ? FR_DEVICE_ANY : n->device;
+    n->device = buffer->owner && buffer->pinned && !buffer->away ? FR_DEVICE_ANY : n->device;
     n->height = 0;
     n->v.buffer = buffer;
     if (dead != FR_NO_NODE)

@@ -150,7 +150,7 @@ settle_lost(const struct fr_plan *p, bool has_run)
     for (int i = 0; i < p->n_lost; i++) {
         struct fr_buffer *b = fr_nodes[gathered.id[p->given[p->lost[i]]]].v.buffer;
 
-        if (!b->home || !b->host)
+        if (!b->home || !b->host || b->away)
             continue;
         if (has_run)
             b->stale = true;
@@ -159,16 +159,32 @@ settle_lost(const struct fr_plan *p, bool has_run)
     }
 }
 
+/* Whether others may compute with memory of the plan on the device. */
+static bool
+touches_away(const struct fr_plan *p)
+{
+    for (int i = 0; i < p->n_leaves; i++)
+        if (fr_nodes[gathered.id[p->given[p->placed[i]]]].v.buffer->away)
+            return true;
+    return false;
+}
+
 /* Runs the plan with a backend that has memory of its own. */
 static fr_status
 run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
-    struct fr_lent *lent = fr_lent_new(p, err);
-    fr_status       st;
+    const struct fr_backend *by = fr_plan_by(p);
+    struct fr_lent          *lent = fr_lent_new(p, err);
+    const bool               is_shared = lent && touches_away(p);
+    fr_status                st;
 
     if (!lent)
         return FR_ENOMEM;
-    st = fr_plan_run_lent(p, inputs, lent, fr_lend_leaves(p, gathered.id, lent, err), err);
+    /* On their line: what others have begun, and what they begin. */
+    st = is_shared ? by->order(by, 0, false, err) : FR_OK;
+    st = fr_plan_run_lent(p, inputs, lent, st == FR_OK ? fr_lend_leaves(p, gathered.id, lent, err) : st, err);
+    if (is_shared && st == FR_OK && (st = by->order(by, 0, true, err)) != FR_OK)
+        fr_plan_drop_fresh(p);
     settle_lost(p, st == FR_OK);
     /* A recording knows leaves by their addresses on the host. */
     for (int i = 0; i < p->n_leaves; i++) {

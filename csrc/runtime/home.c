@@ -1,8 +1,9 @@
 /* Where buffers are: in the host's memory, or in that of a backend that has its own.
  *
  * What a run makes stays where it was made, and what it reads goes there once and stays, unless somebody outside may look at it at
- * any time. Who wants to look at it on the host has it brought there, to the address that was given out if one was. With a backend
- * whose memory is the host's nothing of this happens. */
+ * any time. Who wants to look at it on the host has it brought there, to the address that was given out if one was. What others
+ * see on the device stays there: on the host there is a copy of it, made for each look. With a backend whose memory is the host's
+ * nothing of this happens. */
 #include <string.h>
 
 #include "backends/backend.h"
@@ -13,10 +14,12 @@
 static void
 release(struct fr_buffer *b)
 {
+    void *on_host = b->home ? b->host : b->mem;
+
     if (b->home)
         b->home->free(b->home, b->mem, b->n_bytes);
-    if (!b->home || b->host)
-        fr_host_free(b->home ? b->host : b->mem, b->n_bytes);
+    if (on_host)
+        fr_host_free(on_host, b->n_bytes);
     fr_free(b);
 }
 
@@ -48,6 +51,15 @@ fr_buffer_new_host(size_t n_bytes, struct fr_err *err)
     return new_at(NULL, n_bytes, err);
 }
 
+/* A copy on the host of what stays away. */
+static fr_status
+show(struct fr_buffer *b, struct fr_err *err)
+{
+    if (!b->host && !(b->host = fr_host_alloc(b->n_bytes)))
+        return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", b->n_bytes);
+    return b->home->copy_out(b->home, b->host, b->mem, b->n_bytes, err);
+}
+
 fr_status
 fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
 {
@@ -57,6 +69,8 @@ fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
     FR_ASSERT(!fr_eval_is_unlocked()); /* nobody else brings it at the same time */
     if (!b->home)
         return FR_OK;
+    if (b->away)
+        return show(b, err);
     FR_ASSERT(!b->home->is_host && (b->host || !b->stale));
     if (!mem && !(mem = fr_host_alloc(b->n_bytes)))
         return fr_fail(err, FR_ENOMEM, "Unable to allocate %zu bytes for an array", b->n_bytes);
@@ -76,6 +90,11 @@ fr_buffer_leave(struct fr_buffer *b)
 {
     if (!b->home)
         return;
+    if (b->away && b->owner) {
+        if (b->host)
+            fr_host_free(b->host, b->n_bytes);
+        return;
+    }
     b->home->free(b->home, b->mem, b->n_bytes);
     b->mem = b->host;
     b->home = NULL;
@@ -90,7 +109,7 @@ fr_buffer_send(struct fr_buffer *b, const struct fr_backend *by, struct fr_err *
     void         *mem;
     fr_status     st;
 
-    FR_ASSERT(!fr_eval_is_unlocked() && !by->is_host && b->home != by);
+    FR_ASSERT(!fr_eval_is_unlocked() && !by->is_host && b->home != by && !b->away);
     if (b->home && (st = fr_buffer_bring_now(b, err)) != FR_OK)
         return st;
     if (b->watched)
@@ -122,6 +141,34 @@ fr_buffer_bring_home(struct fr_buffer *b, struct fr_err *err)
     }
     fr_buffer_unref(b);
     return st;
+}
+
+fr_status
+fr_buffer_keep_away(struct fr_buffer *b, const struct fr_backend *by, struct fr_err *err)
+{
+    fr_status st = fr_eval_lock(err);
+
+    if (st != FR_OK)
+        return st;
+    if (b->home != by && !b->pinned && !b->shown)
+        st = fr_buffer_send(b, by, err);
+    if (st == FR_OK && (b->home != by || (b->host && !b->away)))
+        st = FR_ENOTSUP;
+    if (st == FR_OK)
+        b->away = true;
+    fr_eval_unlock();
+    return st;
+}
+
+void
+fr_buffer_come_back(struct fr_buffer *b)
+{
+    if (!b->away || b->owner)
+        return;
+    if (b->host)
+        fr_host_free(b->host, b->n_bytes);
+    b->host = NULL;
+    b->away = false;
 }
 
 bool

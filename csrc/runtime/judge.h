@@ -64,7 +64,7 @@ void      fr_judge_free_lost(char *kept, struct fr_judge_few *);
 static inline char *
 fr_judge_keep(struct fr_plan *p, const fr_ref *id, struct fr_judge_few *few)
 {
-    return FR_LIKELY(p->n_lost == 0) ? NULL : fr_judge_keep_lost(p, id, few);
+    return FR_LIKELY(p->n_lost == 0) || !fr_plan_by(p)->warns ? NULL : fr_judge_keep_lost(p, id, few);
 }
 static inline void
 fr_judge_let_go(char *kept, struct fr_judge_few *few)

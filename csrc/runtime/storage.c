@@ -73,6 +73,7 @@ update_looks(struct fr_storage *s, bool was_watched)
     b->watched = fr_storage_is_watched(s);
     b->pinned = s->looked_at = s->looks[0] + s->looks[1] > 0;
     if (!b->pinned) {
+        fr_buffer_come_back(b);
         s->seen = NULL;
         fr_buffer_unref(b);
     }

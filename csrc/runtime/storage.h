@@ -158,6 +158,10 @@ fr_status fr_buffer_bring_now(struct fr_buffer *, struct fr_err *);
 /* Has it in the memory of a backend from here on, in this thread's turn; where somebody looks at it on the host at any time, it
  * stays there. */
 fr_status fr_buffer_send(struct fr_buffer *, const struct fr_backend *, struct fr_err *);
+/* Has it there for as long as others look at it, who get its address. FR_ENOTSUP: others see it on the host. */
+fr_status fr_buffer_keep_away(struct fr_buffer *, const struct fr_backend *, struct fr_err *);
+/* Nobody looks at it there any more. */
+void      fr_buffer_come_back(struct fr_buffer *);
 /* For whoever frees it: gives back its memory there, whatever is in it. */
 void      fr_buffer_leave(struct fr_buffer *);
 static inline fr_status

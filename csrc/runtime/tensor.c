@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "backends/backend.h"
 #include "backends/host.h"
 #include "runtime/storage.h"
 
@@ -136,7 +137,7 @@ reaches_too_far(int64_t stride, int64_t steps, int64_t size, int64_t *end)
 }
 
 fr_status
-fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
+fr_tensor_from_memory(void *data, fr_device device, fr_dtype dtype, int ndim, const int64_t *dims,
                       const int64_t *byte_strides, bool readonly, void (*release)(void *),
                       void *owner, struct fr_tensor *out, struct fr_err *err)
 {
@@ -168,7 +169,11 @@ fr_tensor_from_memory(void *data, fr_dtype dtype, int ndim, const int64_t *dims,
         st = fr_no_memory(err, "shared memory");
         goto out;
     }
-    st = fr_tensor_from_buffer(fr_buffer_ref(b), FR_DEVICE_ANY, dtype, home, &base, err);
+    if (device >= FR_DEVICE_CUDA) {
+        b->home = fr_backend_of(device);
+        b->away = true;
+    }
+    st = fr_tensor_from_buffer(fr_buffer_ref(b), device, dtype, home, &base, err);
     if (st != FR_OK)
         goto out;
     base.readonly = readonly;

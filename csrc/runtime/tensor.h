@@ -191,6 +191,10 @@ bool      fr_tensor_has_storage_alone(const struct fr_tensor *); /* no other han
 /* Whether it is no view as far as is known: what reshapes itself, or is made as another shape of something new, is none;
  * `object`: whose handle it is. */
 bool      fr_tensor_owns(const struct fr_tensor *, const void *object);
+/* The same of the tensor's memory on its device, by its address there: it stays there. FR_ENOTSUP: others see it on the host. And
+ * whether such a look goes on: then the host has but copies, of which fr_tensor_data makes one. */
+fr_status fr_tensor_export_there(const struct fr_tensor *, bool writes, void **data, uint32_t *look, struct fr_err *);
+bool      fr_tensor_is_away(const struct fr_tensor *);
 /* The memory that fr_tensor_data showed stays as it is while somebody reads it: no store lands
  * in it and nothing else takes its place. */
 uint32_t  fr_tensor_hold(const struct fr_tensor *);
@@ -198,8 +202,9 @@ void      fr_tensor_unhold(uint32_t hold);
 
 /* A handle over memory that somebody else owns; `release(owner)` is called when nothing reads the memory
  * any more, never if making the handle fails. Stores reach the memory at fr_runtime_flush at the latest.
- * Strides in bytes must be multiples of the item size (FR_EVALUE). from_copy takes the values over. */
-fr_status fr_tensor_from_memory(void *data, fr_dtype, int ndim, const int64_t *dims,
+ * Strides in bytes must be multiples of the item size (FR_EVALUE). device: in whose memory it is, ANY: the host's. from_copy takes
+ * the values over. */
+fr_status fr_tensor_from_memory(void *data, fr_device, fr_dtype, int ndim, const int64_t *dims,
                                 const int64_t *byte_strides, bool readonly,
                                 void (*release)(void *owner), void *owner, struct fr_tensor *out,
                                 struct fr_err *);

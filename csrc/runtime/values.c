@@ -1,4 +1,5 @@
 /* What handles show: computed, looked at by others, lent and given back. See tensor.h. */
+#include "backends/backend.h"
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
@@ -35,7 +36,8 @@ fr_tensor_eval_again(const struct fr_tensor *const *t, int n, struct fr_err *err
 fr_status
 fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
 {
-    fr_status st;
+    struct fr_buffer *b;
+    fr_status         st;
 
     fr_looks_taken++;
     /* While kernels ran, or this thread waited for memory to be brought, another one may have stored into it. */
@@ -43,12 +45,11 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
         st = fr_eval_nodes(&t->storage->node, 1, err);
         if (st == FR_OK && !fr_tensor_is_pending(t))
             st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
-    } while (st == FR_OK && (fr_tensor_is_pending(t) || fr_nodes[t->storage->node].v.buffer->home));
+        b = fr_nodes[t->storage->node].v.buffer;
+    } while (st == FR_OK && (fr_tensor_is_pending(t) || (b->home && !b->away)));
     if (st == FR_OK) {
-        struct fr_buffer *b = fr_nodes[t->storage->node].v.buffer;
-
-        b->shown = true;
-        *data = (char *)b->mem + t->offset * fr_dtype_size(t->dtype);
+        b->shown |= !b->away;
+        *data = (char *)(b->away ? b->host : b->mem) + t->offset * fr_dtype_size(t->dtype);
     }
     return st;
 }
@@ -140,7 +141,39 @@ fr_tensor_export(const struct fr_tensor *t, bool writes, void **data, uint32_t *
     if (!fr_storage_is_loud(s) &&
         (fr_node_computes(&fr_nodes[s->node]) || fr_nodes[s->node].refs > 1))
         TRY(ready_to_be_looked_at(s, err));
+    if (fr_tensor_is_away(t))
+        TRY(fr_fail(err, FR_EVALUE, "others see this memory on %s, where it stays: the host has a copy, to_device(\"cpu\")",
+                    fr_device_name(fr_storage_device(s))));
     TRY(fr_tensor_data(t, data, err));
+    fr_index_forget(s->node);
+    *look = fr_storage_look(s, writes);
+out:
+    return st;
+}
+
+bool
+fr_tensor_is_away(const struct fr_tensor *t)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+
+    return n->op == FR_OP_leaf ? n->v.buffer->away : t->storage->seen && t->storage->seen->away;
+}
+
+fr_status
+fr_tensor_export_there(const struct fr_tensor *t, bool writes, void **data, uint32_t *look, struct fr_err *err)
+{
+    struct fr_storage *s = t->storage;
+    struct fr_buffer  *b;
+    fr_status          st;
+
+    fr_looks_taken++;
+    if (!fr_storage_is_loud(s) && (fr_node_computes(&fr_nodes[s->node]) || fr_nodes[s->node].refs > 1))
+        TRY(ready_to_be_looked_at(s, err));
+    else
+        TRY(fr_eval_nodes(&s->node, 1, err));
+    b = fr_nodes[s->node].v.buffer;
+    TRY(fr_buffer_keep_away(b, fr_backend_of(fr_storage_device(s)), err));
+    *data = (char *)b->mem + t->offset * fr_dtype_size(t->dtype);
     fr_index_forget(s->node);
     *look = fr_storage_look(s, writes);
 out:

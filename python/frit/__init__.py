@@ -17,7 +17,7 @@ _INTERNAL = frozenset({
     "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN",
     "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_info",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
-    "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open",
+    "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
     "explain_text", "few_names", "give_back", "keeper", "looper", "memory_trim", "name_modules", "numpy_call",
     "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
     "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})

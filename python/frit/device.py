@@ -35,6 +35,12 @@ class device(str):
     def __repr__(self) -> str:
         return f"frit.device({str(self)!r})"
 
+    @property
+    def stream(self) -> int | None:
+        """The handle (a CUstream's address) of the stream in which frit computes there, for other libraries to wait for; None
+        for the processor."""
+        return _core.device_stream(self)
+
     def memory(self) -> dict[str, int]:
         """What frit has of its memory: `live_bytes`, `peak_bytes` since the last frit.reset_stats(), `pooled_bytes` that are
         kept for reuse, and counts: `n_allocs`, `n_copies_in` from the host's memory, `n_copies_out` to it."""

@@ -3,7 +3,7 @@
  * It is stricter than a real one, so that what passes here does not pass by luck:
  *
  *     memory    addresses that nobody on the host may touch; accesses of kernels are held against each allocation's bounds
- *     streams   run as late as they may: when somebody waits for them. A copy from the host reads at once, as the real one
+ *     streams   run as late as they may: when somebody waits for them, or another stream for an event of theirs. A copy from the host reads at once, as the real one
  *               does with memory that is not pinned; a copy to the host writes late
  *     contexts  a call without a current context fails
  *     kernels   are PTX, run by ptx_run.c: the device is newer than any NVRTC, which therefore gives PTX for it
@@ -30,7 +30,13 @@ struct block {
     struct block *next;
 };
 
-enum kind { COPY_IN, COPY_OUT, COPY, FREE, LAUNCH, CALL /* of another library */ };
+struct event {
+    uint64_t       n_records, n_done;  /* so often it was recorded, and came to pass */
+    struct stream *stream;             /* of the last record */
+    int            destroyed, n_users; /* work that names it */
+};
+
+enum kind { RECORD, WAIT, COPY_IN, COPY_OUT, COPY, FREE, LAUNCH, CALL /* of another library */ };
 
 struct work {
     enum kind    kind;
@@ -42,11 +48,15 @@ struct work {
     void       **params;          /* ours */
     const char *(*call)(void *arg);
     void        *arg;             /* ours */
+    struct event *event;          /* of RECORD and WAIT, */
+    uint64_t      record;         /* and which of its records */
     struct work *next;
 };
 
 struct stream {
-    struct work *first, **last;
+    struct work   *first, **last;
+    int            is_apart;       /* it and the driver's first stream do not wait for each other */
+    struct stream *next;
 };
 
 struct module {
@@ -83,6 +93,8 @@ static char            why[2000];                 /* what the last kernel did th
 static struct function *functions;
 static int             context;                   /* its address is the context */
 static __thread int    depth;                     /* of contexts */
+static struct stream   usual[2] = {{.last = &usual[0].first, .next = &usual[1]}, {.last = &usual[1].first}};  /* the driver's own */
+static struct stream  *streams = usual;
 
 EXPORT void fake_cuda_fail(uint64_t n) { fail_at = n ? counts.n_calls + n : 0; }
 EXPORT void fake_cuda_lose(uint64_t n) { lose_at = n ? counts.n_launches + n : 0; }
@@ -188,10 +200,33 @@ run_copy(struct work *w)
     return OK;
 }
 
+static void run_first(struct stream *s);
+
+static void
+drop_event(struct event *e)
+{
+    if (--e->n_users == 0 && e->destroyed)
+        free(e);
+}
+
+static int
+run_event(struct work *w)
+{
+    struct event *e = w->event;
+
+    if (w->kind == RECORD)
+        e->n_done = w->record > e->n_done ? w->record : e->n_done;
+    while (w->kind == WAIT && e->n_done < w->record && e->stream->first)
+        run_first(e->stream);
+    drop_event(e);
+    return OK;
+}
+
 static int
 run_one(struct work *w)
 {
     switch (w->kind) {
+    case RECORD: case WAIT: return run_event(w);
     case LAUNCH: return run_kernel(w);
     case CALL: {
         const char *wrong = w->call(w->arg);
@@ -232,31 +267,78 @@ free_work(struct work *w)
     free(w);
 }
 
-/* All that is in the stream. A lost device does nothing more, but memory is let go. */
+/* The next thing in the stream. A lost device does nothing more, but memory is let go. */
+static void
+run_first(struct stream *s)
+{
+    struct work *w = s->first;
+
+    if (!(s->first = w->next))
+        s->last = &s->first;
+    if (!lost)
+        run_one(w);
+    else if (w->kind == FREE)
+        drop_block(w->to);
+    else if (w->event)
+        drop_event(w->event);
+    free_work(w);
+}
+
+/* All that is in the stream. */
 static int
 run(struct stream *s)
 {
-    struct work *w;
-
-    while ((w = s->first)) {
-        s->first = w->next;
-        if (!lost)
-            run_one(w);
-        else if (w->kind == FREE)
-            drop_block(w->to);
-        free_work(w);
-    }
-    s->last = &s->first;
+    while (s->first)
+        run_first(s);
     return lost;
 }
 
-static struct work *
-append(struct stream *s, enum kind kind)
+/* The stream of a handle: 0, 1 and 2 are the driver's own; one that is no more is none. */
+static struct stream *
+stream_at(struct stream *handle)
 {
-    struct work *w = calloc(1, sizeof *w);
+    if ((uintptr_t)handle <= 2)
+        return &usual[(uintptr_t)handle == 2];
+    for (struct stream *s = streams; s; s = s->next)
+        if (s == handle)
+            return s;
+    return NULL;
+}
+
+static struct work *append(struct stream *handle, enum kind kind);
+
+/* What comes into s from now on waits for what is in `before`. */
+static void
+order(struct stream *s, struct stream *before)
+{
+    struct event *e = before->first ? calloc(1, sizeof *e) : NULL;
+    struct work  *w[2];
+
+    if (!e)
+        return;
+    *e = (struct event){.n_records = 1, .stream = before, .destroyed = 1, .n_users = 2};
+    for (int i = 0; i < 2; i++) {
+        struct stream *to = i ? s : before;
+
+        if (!(w[i] = calloc(1, sizeof *w[i])))
+            abort();
+        *w[i] = (struct work){.kind = i ? WAIT : RECORD, .event = e, .record = 1};
+        *to->last = w[i];
+        to->last = &w[i]->next;
+    }
+}
+
+static struct work *
+append(struct stream *handle, enum kind kind)
+{
+    struct stream *s = stream_at(handle);
+    struct work   *w = s ? calloc(1, sizeof *w) : NULL;
 
     if (!w)
         return NULL;
+    for (struct stream *other = streams; other && !s->is_apart; other = other->next)
+        if (other != s && !other->is_apart && (other == usual || s == usual))
+            order(s, other);
     w->kind = kind;
     *s->last = w;
     s->last = &w->next;
@@ -412,6 +494,19 @@ cuCtxPopCurrent_v2(void **c)
 }
 
 EXPORT int
+cuPointerGetAttribute(void *value, int attribute, uint64_t address)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    if (attribute != 9 || !find_block(address, 1))
+        return leave(INVALID_VALUE);
+    *(int *)value = 0;              /* nobody here makes memory elsewhere */
+    return leave(OK);
+}
+
+EXPORT int
 cuMemGetInfo_v2(size_t *n_free, size_t *total)
 {
     int result = enter(true);
@@ -526,12 +621,16 @@ cuStreamCreate(struct stream **out, unsigned flags)
 {
     int result = enter(true);
 
-    (void)flags;
     if (result)
         return result;
+    if (flags > 1)
+        return leave(INVALID_VALUE);
     if (!(*out = calloc(1, sizeof **out)))
         return leave(OUT_OF_MEMORY);
     (*out)->last = &(*out)->first;
+    (*out)->is_apart = flags == 1;
+    (*out)->next = streams;
+    streams = *out;
     counts.n_streams++;
     return leave(OK);
 }
@@ -541,13 +640,80 @@ cuStreamDestroy_v2(struct stream *s)
 {
     pthread_mutex_lock(&lock);
     run(s);
+    for (struct stream **link = &streams; *link; link = &(*link)->next)
+        if (*link == s) {
+            *link = s->next;
+            break;
+        }
     free(s);
     counts.n_streams--;
     return leave(OK);
 }
 
-EXPORT int cuStreamSynchronize(struct stream *s) { int r = enter(true); return r ? r : leave(run(s)); }
-EXPORT int cuStreamQuery(struct stream *s) { int r = enter(true); return r ? r : leave(s->first ? NOT_READY : OK); }
+EXPORT int
+cuEventCreate(struct event **out, unsigned flags)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    if (flags != 2 || !(*out = calloc(1, sizeof **out)))
+        return leave(flags != 2 ? INVALID_VALUE : OUT_OF_MEMORY);
+    return leave(OK);
+}
+
+EXPORT int
+cuEventDestroy_v2(struct event *e)
+{
+    pthread_mutex_lock(&lock);
+    e->destroyed = 1;
+    if (e->n_users == 0)
+        free(e);
+    return leave(OK);
+}
+
+static int
+append_event(struct stream *handle, struct event *e, enum kind kind)
+{
+    int            result = enter(true);
+    struct stream *s;
+    struct work   *w;
+
+    if (result)
+        return result;
+    if (!(s = stream_at(handle)))
+        return leave(INVALID_HANDLE);
+    if (kind == WAIT && e->n_records == 0)
+        return leave(OK);
+    if (!(w = append(s, kind)))
+        return leave(OUT_OF_MEMORY);
+    if (kind == RECORD) {
+        e->n_records++;
+        e->stream = s;
+    }
+    e->n_users++;
+    w->event = e;
+    w->record = e->n_records;
+    return leave(OK);
+}
+
+EXPORT int cuEventRecord(struct event *e, struct stream *s) { return append_event(s, e, RECORD); }
+EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags) { (void)flags; return append_event(s, e, WAIT); }
+
+EXPORT int
+cuCtxSynchronize(void)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    for (struct stream *s = streams; s; s = s->next)
+        run(s);
+    return leave(lost);
+}
+
+EXPORT int cuStreamSynchronize(struct stream *s) { int r = enter(true); return r ? r : leave(stream_at(s) ? run(stream_at(s)) : INVALID_HANDLE); }
+EXPORT int cuStreamQuery(struct stream *s) { int r = enter(true); return r ? r : leave(!stream_at(s) ? INVALID_HANDLE : stream_at(s)->first ? NOT_READY : OK); }
 
 EXPORT int
 cuModuleLoadDataEx(struct module **out, const void *image, unsigned n, int *options, void **values)

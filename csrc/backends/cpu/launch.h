@@ -65,8 +65,9 @@ fr_status fr_cpu_scan(const struct fr_backend *, fr_op, fr_dtype, const struct f
 fr_status fr_cpu_call(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 /* What those have of it in their struct fr_backend. */
 #define FR_CPU_KERNELS                                                                                                 \
-    .device = FR_DEVICE_HOST, .start = fr_cpu_start, .begin = fr_cpu_kernels_begin, .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead,        \
-    .kernel_new = fr_cpu_kernel_new, .kernel_free = fr_cpu_kernel_free, .bind = fr_cpu_bind, .n_workers = fr_pool_size, \
+    .device = FR_DEVICE_HOST, .warns = true, .start = fr_cpu_start, .begin = fr_cpu_kernels_begin,                     \
+    .stop = fr_cpu_stop, .look_ahead = fr_cpu_look_ahead, .kernel_new = fr_cpu_kernel_new,                             \
+    .kernel_free = fr_cpu_kernel_free, .bind = fr_cpu_bind, .n_workers = fr_pool_size,                                 \
     .memory_trim = fr_cpu_memory_trim
 /* And of its memory and its calls. */
 #define FR_CPU_MEMORY                                                                                                  \

@@ -146,6 +146,54 @@ fr_cuda_wait(struct fr_cuda_device *d, struct fr_err *err)
     return fr_cuda_check(d->driver->stream_wait(d->stream), "work on the device", err);
 }
 
+/* A handle that others made may be one of a stream that is no more, and the driver does not tell: whoever names such a one waits
+ * for all of the device. 1 and 2 are the driver's names of streams that are always there. */
+enum { ANY_STREAM, LEGACY_STREAM, STREAM_OF_THREAD };
+
+fr_status
+fr_cuda_order(const struct fr_backend *b, uint64_t stream, bool ours_first, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_cuda_stream         theirs = (fr_cuda_stream)(uintptr_t)(stream == ANY_STREAM ? LEGACY_STREAM : stream);
+    fr_cuda_event          event = NULL;
+    fr_status              st = fr_cuda_enter(b, &d, err);
+
+    if (st != FR_OK)
+        return st;
+    if (!ours_first && stream > STREAM_OF_THREAD) {
+        st = fr_cuda_check(d->driver->context_wait(), "work on the device", err);
+        goto out;
+    }
+    TRY(fr_cuda_check(d->driver->event_new(&event, FR_CUDA_EVENT_UNTIMED), "an event", err));
+    TRY(fr_cuda_check(d->driver->event_record(event, ours_first ? d->stream : theirs), "an event", err));
+    TRY(fr_cuda_check(d->driver->stream_wait_event(ours_first ? theirs : d->stream, event, 0), "an event", err));
+out:
+    if (event)
+        d->driver->event_free(event);
+    fr_cuda_leave(d);
+    return st;
+}
+
+fr_status
+fr_cuda_at(uint64_t address, int *ordinal, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_status              st = fr_cuda_enter(&fr_cuda_backends[0], &d, err);
+
+    if (st != FR_OK)
+        return st;
+    if (d->driver->pointer(ordinal, FR_CUDA_POINTER_ORDINAL, address) != FR_CUDA_OK || *ordinal >= FR_CUDA_DEVICES)
+        st = fr_fail(err, FR_EVALUE, "there is no memory of a CUDA device at %#llx", (unsigned long long)address);
+    fr_cuda_leave(d);
+    return st;
+}
+
+uint64_t
+fr_cuda_stream_of(const struct fr_backend *b)
+{
+    return (uint64_t)(uintptr_t)devices[ordinal_of(b)].stream;
+}
+
 bool
 fr_cuda_is_open(const struct fr_backend *b)
 {

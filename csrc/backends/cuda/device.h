@@ -29,6 +29,11 @@ fr_status fr_cuda_enter(const struct fr_backend *, struct fr_cuda_device **out, 
 void      fr_cuda_leave(struct fr_cuda_device *);
 /* Waits until all that was begun is done. Ctrl-C does not end it: kernels are short. FR_EDEVICE: something failed there. */
 fr_status fr_cuda_wait(struct fr_cuda_device *, struct fr_err *);
+/* For memory that others compute with in streams of theirs, as struct fr_backend has it. */
+fr_status fr_cuda_order(const struct fr_backend *, uint64_t stream, bool ours_first, struct fr_err *);
+uint64_t  fr_cuda_stream_of(const struct fr_backend *);
+/* The device in whose memory an address is, by its number among them. FR_EVALUE: it is in none's. */
+fr_status fr_cuda_at(uint64_t address, int *ordinal, struct fr_err *);
 /* Whether it has been opened; the number of devices that there are. */
 bool      fr_cuda_is_open(const struct fr_backend *);
 int       fr_cuda_count(void);

@@ -13,6 +13,7 @@
 typedef struct fr_cuda_context_of  *fr_cuda_context;
 typedef struct fr_cuda_stream_of   *fr_cuda_stream;
 typedef struct fr_cuda_pool_of     *fr_cuda_pool;
+typedef struct fr_cuda_event_of    *fr_cuda_event;
 typedef struct fr_cuda_module_of   *fr_cuda_module;
 typedef struct fr_cuda_function_of *fr_cuda_function;
 
@@ -35,6 +36,8 @@ enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
 enum { FR_CUDA_POOL_KEEPS = 4 };
 enum { FR_CUDA_NON_BLOCKING = 1 };
+enum { FR_CUDA_EVENT_UNTIMED = 2 };
+enum { FR_CUDA_POINTER_ORDINAL = 9 };                          /* attribute of an address */
 enum { FR_CUDA_ERROR_LOG = 5, FR_CUDA_ERROR_LOG_BYTES = 6 };   /* options of module_load */
 
 struct fr_cuda_driver {

@@ -281,9 +281,22 @@ owner_of(const struct fr_tensor *t)
 PyObject *
 fr_numpy_view_of(const struct fr_tensor *t, enum fr_view mode)
 {
-    PyObject *array = mode == FR_VIEW_OWN ? owner_of(t) : NULL, *base;
-    void     *data;
+    PyObject        *array, *base;
+    void            *data;
 
+    if (FR_UNLIKELY(fr_tensor_is_away(t))) {
+        struct fr_tensor copy;
+        struct fr_err    err;
+
+        if (fr_errors_check(fr_tensor_to_device(t, FR_DEVICE_HOST, &copy, &err), &err) < 0)
+            return NULL;
+        array = fr_numpy_view_of(&copy, mode);
+        if (array) /* what somebody writes into it would not be there */
+            PyArray_CLEARFLAGS(fr_array(array), NPY_ARRAY_WRITEABLE);
+        fr_tensor_clear(&copy);
+        return array;
+    }
+    array = mode == FR_VIEW_OWN ? owner_of(t) : NULL;
     if (array || PyErr_Occurred())
         return array;
     if (!(base = base_of_view(t, mode, &data)))
@@ -398,7 +411,7 @@ adopt(PyObject *array)
     struct fr_err    err;
     fr_status        st;
 
-    st = fr_tensor_from_memory(PyArray_DATA(a), fr_numpy_array_dtype(array), PyArray_NDIM(a),
+    st = fr_tensor_from_memory(PyArray_DATA(a), FR_DEVICE_ANY, fr_numpy_array_dtype(array), PyArray_NDIM(a),
                                (int64_t *)PyArray_DIMS(a), (int64_t *)PyArray_STRIDES(a),
                                !PyArray_ISWRITEABLE(a), release_array, array, &t, &err);
     if (st != FR_OK)

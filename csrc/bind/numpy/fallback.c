@@ -85,6 +85,8 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
     }
     if (fr_object(o)->scalar && (intent == FR_READS || intent == FR_TOUCHES))
         return fr_numpy_scalar_of(o); /* a number is handed over as one */
+    if (FR_UNLIKELY(fr_tensor_is_away(t)) && (intent == FR_EXPORTS || is_written(c, t->storage)))
+        return PyErr_Format(PyExc_ValueError, "NumPy cannot write into memory on %s that others see", fr_device_name(c->device));
     view = fr_numpy_view(o, intent == FR_EXPORTS || is_written(c, t->storage) ? FR_VIEW_EXPORT : FR_VIEW_READ);
     if (view && c->seems_so && !t->readonly)
         PyArray_ENABLEFLAGS(fr_array(view), NPY_ARRAY_WRITEABLE);

@@ -307,7 +307,7 @@ make(PyObject *root, const struct block *b, fr_dtype d, struct fr_tensor *t)
     }
     *s = (struct shared){.data = b->data, .partial = b->partial};
     fr_share_bounds(root, &s->low, &s->high);
-    st = fr_tensor_from_memory(b->data, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
+    st = fr_tensor_from_memory(b->data, FR_DEVICE_ANY, d, b->ndim, b->dims, b->strides, false, forget, s, t, &err);
     if (st != FR_OK) {
         fr_free(s);
         fr_errors_raise(st, &err);

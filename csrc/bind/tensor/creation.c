@@ -145,6 +145,30 @@ from_other(PyObject *o, PyObject *dtype, fr_dtype d, char order, int copy)
     return result;
 }
 
+static bool
+has_cuda_array(PyObject *o)
+{
+    return !PyLong_CheckExact(o) && !PyFloat_CheckExact(o) && !PyList_CheckExact(o) && !PyTuple_CheckExact(o) &&
+           !fr_numpy_is_scalar(o) && PyObject_HasAttrString(o, "__cuda_array_interface__");
+}
+
+/* Of memory on a GPU: another array over it, or a copy. */
+static PyObject *
+from_cuda_array(PyObject *o, fr_dtype d, char order, int copy)
+{
+    PyObject *t = fr_cuda_array_from(o), *result;
+
+    if (!t)
+        return NULL;
+    if (d == FR_N_DTYPES)
+        d = fr_of(t)->dtype;
+    if (copy == 0 && d == fr_of(t)->dtype && has_order(fr_of(t)->layout, order))
+        return t;
+    result = copy == 0 ? no_copy() : fr_creation_astype(fr_of(t), d, order);
+    Py_DECREF(t);
+    return result;
+}
+
 static PyObject *
 from_any(PyObject *o, PyObject *dtype, char order, int copy)
 {
@@ -155,6 +179,8 @@ from_any(PyObject *o, PyObject *dtype, char order, int copy)
         return NULL;
     if (fr_is_tensor(o))
         return from_tensor(o, d, order, copy);
+    if (!fr_numpy_is_array(o) && has_cuda_array(o))
+        return from_cuda_array(o, d, order, copy);
     if (!fr_numpy_is_array(o))
         return from_other(o, dtype, d, order, copy);
     if (fr_numpy_array_dtype(o) == FR_N_DTYPES && d != FR_N_DTYPES && copy != 0)

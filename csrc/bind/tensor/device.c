@@ -115,6 +115,19 @@ device_leave(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+device_stream(PyObject *module, PyObject *name)
+{
+    const struct fr_backend *b;
+    fr_device                d;
+
+    (void)module;
+    if (fr_args_device(name, &d) < 0)
+        return NULL;
+    b = fr_backend_of(d);
+    return b->stream ? PyLong_FromUnsignedLongLong(b->stream(b)) : Py_NewRef(Py_None);
+}
+
+static PyObject *
 device_memory(PyObject *module, PyObject *name)
 {
     struct fr_memory_stats   m = {0};
@@ -167,6 +180,8 @@ PyMethodDef fr_device_methods[] = {
     {"device_enter", device_enter, METH_O,
      "device_enter(name, /)\n--\n\nWhat this thread makes from here on is made there, until device_leave()."},
     {"device_leave", device_leave, METH_NOARGS, "device_leave()\n--\n\nThe end of the last device_enter()."},
+    {"device_stream", device_stream, METH_O,
+     "device_stream(name, /)\n--\n\nThe handle of the stream in which frit computes there; None: there are no streams."},
     {"device_memory", device_memory, METH_O,
      "device_memory(name, /)\n--\n\nWhat frit has of a device's memory, as a dict: bytes in use, the most of them, bytes kept for\n"
      "reuse, allocations, copies from and to the host's memory."},

@@ -100,6 +100,10 @@ void      fr_device_follow(const struct fr_tensor *);
 PyObject *fr_device_to(PyObject *self, fr_args, Py_ssize_t, PyObject *kwnames);
 extern PyMethodDef fr_device_methods[];
 
+/* ---- cuda_array.c: __cuda_array_interface__. _from: a tensor over the memory of another library's array on a GPU. */
+PyObject *fr_cuda_array_get(PyObject *self, void *unused);
+PyObject *fr_cuda_array_from(PyObject *);
+
 /* ---- product.c */
 int       fr_product_init(void);                   /* finds NumPy's routines */
 

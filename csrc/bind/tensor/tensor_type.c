@@ -327,6 +327,8 @@ static PyGetSetDef getset[] = {
     {"real", get_real, set_component, "The real part; a view, or the tensor itself.", "real"},
     {"imag", get_imag, set_component, "The imaginary part, a view; zeros of real tensors.", "imag"},
     {"flags", get_flags, NULL, "Memory layout, as numpy.ndarray.flags; computes nothing.", NULL},
+    {"__cuda_array_interface__", fr_cuda_array_get, NULL,
+     "The tensor's memory on a GPU, for other libraries; AttributeError where it is on the host.", NULL},
     {"device", get_device, NULL, "Where it is computed and kept: \"cpu\", \"cuda:0\" and so on.", NULL},
     {"base", get_base, NULL, "None, or for a view a tensor over the same memory.", NULL},
     {"flat", get_exported, set_flat, "numpy.flatiter over the memory.", "flat"},
