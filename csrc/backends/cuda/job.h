@@ -1,0 +1,70 @@
+/* backends/cuda/job.h -- a launch on its way: what axes.c, launch.c and stream.c share. Private to them. */
+#ifndef FR_BACKENDS_CUDA_JOB_H
+#define FR_BACKENDS_CUDA_JOB_H
+
+#include "backends/cuda/kernel.h"
+
+enum { FR_CUDA_GRID_X = 1 << 30, FR_CUDA_GRID_YZ = 65535, FR_CUDA_BLOCKS_EACH = 8 /* of a multiprocessor */ };
+
+/* An axis of which some accumulator moves and some does not; that all keep; that all reduce. */
+enum fr_cuda_axis { FR_CUDA_MIXED, FR_CUDA_KEPT, FR_CUDA_WALKED };
+
+/* An instance, maybe with other axes than it was bound with. */
+struct fr_cuda_job {
+    struct fr_cuda_kernel *kernel;
+    struct fr_cuda_device *device;
+    int      n_axes;                       /* outer ones */
+    int64_t  dim[FR_LAUNCH_AXES + 1], n_rows, n_inner;
+    uint8_t  kind[FR_LAUNCH_AXES + 1];     /* enum fr_cuda_axis; axes are in its order */
+    char    *ptr[FR_MAX_OPERANDS];
+    int64_t  outer[FR_MAX_OPERANDS][FR_LAUNCH_AXES + 1], row[FR_MAX_OPERANDS], inner[FR_MAX_OPERANDS];
+    bool     accumulates[FR_MAX_OPERANDS];
+    const void *scalars;
+    int      here;                         /* so many of the axes are walked by the launcher, the first ones */
+    bool     begun[FR_MAX_OPERANDS];       /* accumulators that have values in them */
+    char    *args;                         /* room for the argument */
+};
+
+struct fr_cuda_grid {
+    unsigned x, y, z, block_x, block_y;
+};
+
+/* ---- axes.c ---- */
+
+/* Fills all but kernel, device and args. */
+void      fr_cuda_find_axes(struct fr_cuda_job *, const struct fr_instance *);
+/* Indices of the axes that a kernel spreads over its grid, and of those that it walks. */
+int64_t   fr_cuda_kept_indices(const struct fr_cuda_job *);
+int64_t   fr_cuda_walked_indices(const struct fr_cuda_job *);
+/* Steps operands from `base` to where index `at` of those axes that are walked by the launcher is; false: there is no next. */
+void      fr_cuda_step(struct fr_cuda_job *, char *const *base, const int64_t *at);
+bool      fr_cuda_next(const struct fr_cuda_job *, int64_t *at);
+
+/* ---- launch.c ---- */
+
+/* What a form that keeps rows is given beside its operands. */
+struct fr_cuda_given {
+    unsigned shared;                       /* bytes of shared memory */
+    char    *scratch;
+};
+
+fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
+/* At one index of the axes that are walked by the launcher. */
+fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
+
+/* ---- stream.c ---- */
+
+/* Rows in scratch, of n elements each at every index of the job's kept axes, and the accumulator that they are folded into. */
+struct fr_cuda_rows {
+    int      operand;
+    fr_op    op;
+    fr_dtype dtype;
+    int64_t  n_rows, n;
+    char    *scratch;
+    bool     begun;
+};
+
+fr_status fr_cuda_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *, struct fr_err *);
+fr_status fr_cuda_launch_streams(struct fr_cuda_job *, struct fr_err *);
+
+#endif

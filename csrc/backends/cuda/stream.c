@@ -1,0 +1,153 @@
+/* backends/cuda/stream.c -- accumulators that rows stream into: values of a block of rows go to scratch, and then to the
+ * accumulators by a kernel of their own. */
+#include "backends/cuda/job.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
+
+struct stream {
+    struct fr_cuda_rows rows;
+    size_t              n_bytes;
+};
+
+fr_status
+fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr_err *err)
+{
+    const int64_t      size = fr_dtype_size(rows->dtype);
+    int64_t             stride[2 * (FR_CUDA_OUTER + 2)], *to, next = rows->n * size;
+    char               *ptr[2] = {rows->scratch, j->ptr[rows->operand]};
+    struct fr_instance  in = {.n_rows = rows->n_rows, .n_inner = rows->n, .ptr = ptr, .stride = stride};
+    struct fr_kernel   *k;
+    struct fr_cuda_job *f = fr_calloc(1, sizeof *f);
+    fr_status           st;
+
+    if (!f)
+        return fr_no_memory(err, "a launch");
+    TRY(fr_cuda_fold_kernel(j->device, rows->op, rows->dtype, &k, err));
+    f->kernel = (struct fr_cuda_kernel *)k;
+    f->device = j->device;
+    if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
+        TRY(fr_no_memory(err, "a launch"));
+    while (j->here + in.n_outer < j->n_axes && j->kind[j->here + in.n_outer] != FR_CUDA_WALKED) {
+        in.outer[in.n_outer] = j->dim[j->here + in.n_outer];
+        in.n_outer++;
+    }
+    to = stride + in.n_outer + 2;
+    for (int a = in.n_outer; a-- > 0;) {
+        stride[a] = next;
+        to[a] = j->outer[rows->operand][j->here + a];
+        next *= in.outer[a];
+    }
+    stride[in.n_outer] = next;
+    stride[in.n_outer + 1] = size;
+    to[in.n_outer] = 0;
+    to[in.n_outer + 1] = j->inner[rows->operand];
+    fr_cuda_find_axes(f, &in);
+    f->begun[1] = rows->begun;
+    st = fr_cuda_launch_once(f, err);
+out:
+    fr_free(f->args);
+    fr_free(f);
+    return st;
+}
+
+static int
+find_streams(const struct fr_cuda_job *j, struct stream *s)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+    int                   n = 0;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+
+        if (in->kind == FR_INST_STORE && nest->operands[in->operand].flags & FR_OPERAND_STREAM)
+            s[n++].rows = (struct fr_cuda_rows){.operand = in->operand, .dtype = in->dtype,
+                                                .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
+                                                .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1};
+    }
+    return n;
+}
+
+/* Rows [first, first + n) of where the operands are, then the folds of what they stream. */
+static fr_status
+run_rows(struct fr_cuda_job *j, struct stream *s, int n_streams, char *const *base, int64_t first, int64_t n, bool *begun, struct fr_err *err)
+{
+    const int64_t n_rows = j->n_rows;
+    int64_t       row[FR_MAX_OPERANDS], inner[FR_MAX_OPERANDS];
+    fr_status     st;
+
+    memcpy(row, j->row, sizeof row);
+    memcpy(inner, j->inner, sizeof inner);
+    for (int k = 0; k < j->kernel->k.nest->n_operands; k++)
+        j->ptr[k] = (char *)((uintptr_t)base[k] + (uintptr_t)(first * j->row[k]));
+    for (int i = 0; i < n_streams; i++) {
+        const struct fr_cuda_rows *r = &s[i].rows;
+
+        j->ptr[r->operand] = r->scratch;
+        j->row[r->operand] = r->n * fr_dtype_size(r->dtype);
+        j->inner[r->operand] = fr_dtype_size(r->dtype);
+    }
+    j->n_rows = n;
+    st = n ? fr_cuda_launch_once(j, err) : FR_OK;
+    j->n_rows = n_rows;
+    memcpy(j->row, row, sizeof row);
+    memcpy(j->inner, inner, sizeof inner);
+    for (int i = 0; i < n_streams && st == FR_OK; i++) {
+        s[i].rows.n_rows = n;
+        s[i].rows.begun = begun[i] || first > 0;
+        j->ptr[s[i].rows.operand] = base[s[i].rows.operand];
+        st = fr_cuda_fold(&s[i].rows, j, err);
+    }
+    return st;
+}
+
+/* Whether a stream's accumulator has been written at earlier indices of the axes that are walked here. */
+static void
+find_begun(const struct fr_cuda_job *j, const struct stream *s, int n_streams, const int64_t *at, bool *begun)
+{
+    for (int i = 0; i < n_streams; i++) {
+        begun[i] = false;
+        for (int a = 0; a < j->here; a++)
+            begun[i] |= at[a] && j->outer[s[i].rows.operand][a] == 0;
+    }
+}
+
+fr_status
+fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
+{
+    struct stream s[FR_MAX_OPERANDS];
+    const int     n_streams = find_streams(j, s);
+    bool          begun[FR_MAX_OPERANDS];
+    char         *base[FR_MAX_OPERANDS], *origin[FR_MAX_OPERANDS];
+    int64_t       at[FR_LAUNCH_AXES + 1] = {0}, most = j->n_rows > 0 ? j->n_rows : 1;
+    struct fr_err said;
+    fr_status     st = FR_OK;
+
+    for (int i = 0; i < n_streams; i++) {
+        int64_t rows = STREAM_BYTES / (s[i].rows.n * fr_dtype_size(s[i].rows.dtype) + 1);
+
+        most = rows < 1 ? 1 : rows < most ? rows : most;
+    }
+    for (int i = 0; i < n_streams; i++)
+        s[i].n_bytes = (size_t)(most * s[i].rows.n * fr_dtype_size(s[i].rows.dtype));
+    for (int i = 0; i < n_streams; i++)
+        if (!(s[i].rows.scratch = fr_cuda_alloc(j->device->backend, s[i].n_bytes, &said)))
+            TRY(fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
+    j->here = j->n_axes;
+    memcpy(origin, j->ptr, sizeof origin);
+    do {
+        memcpy(j->ptr, origin, sizeof origin);
+        fr_cuda_step(j, origin, at);
+        memcpy(base, j->ptr, sizeof base);
+        find_begun(j, s, n_streams, at, begun);
+        for (int64_t first = 0; first == 0 || first < j->n_rows; first += most)
+            TRY(run_rows(j, s, n_streams, base, first, j->n_rows - first < most ? j->n_rows - first : most, begun, err));
+    } while (fr_cuda_next(j, at));
+out:
+    for (int i = 0; i < n_streams; i++)
+        fr_cuda_free(j->device->backend, s[i].rows.scratch, s[i].n_bytes);
+    return st;
+}
