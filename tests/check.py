@@ -33,7 +33,7 @@ def has_gpu_compiler():
 
 def on_gpu(core, apart):
     """Core tests for a GPU: what raises no flags warns of nothing, NaNs that arithmetic makes have another sign, products are
-    BLAS's on the host, and nothing runs node by node, in bands or by what a processor has chosen."""
+    BLAS's on the host, columns are summed in NumPy's order, and nothing runs node by node, in bands or by what a processor has chosen."""
     out = {f"tests/test_{name}.py" for name in ("bands", "eager", "guest", "launch", "moves", "operations", "prefetch", "warnings", *apart)}
     return [*(f for f in core if f not in out),
             "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
@@ -48,7 +48,7 @@ def core_tests():
 
 def gpu():
     """The core tests on the GPU that is there."""
-    yield "a GPU", {"FRIT_DEVICE": os.environ.get("FRIT_DEVICE", "cuda"), "FRIT_OFF": "device_products"}, on_gpu(core_tests()[1], ())
+    yield "a GPU", {"FRIT_DEVICE": os.environ.get("FRIT_DEVICE", "cuda"), "FRIT_OFF": "device_products, device_trees"}, on_gpu(core_tests()[1], ())
 
 
 def configurations():
@@ -82,7 +82,7 @@ def configurations():
     # kernels: soak has them.
     if has_gpu_compiler():
         from tests import fake_gpu
-        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products"},
+        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products, device_trees"},
                on_gpu(core, () if soak else ("numerics", "regressions", "strided", "hard_cases")))
     levels = isa_levels()
     for level in levels[:-1] if soak else levels[:1]:

@@ -147,12 +147,16 @@ class Module:
         return counts
 
 
+N_PIECES = 4            # of a row, where many blocks share it
+
+
 class Nests:
     """The CUDA text of a nest on the interpreter; as test_text's Gpu."""
 
     def __init__(self, interpreter, nest, pointers, scalar_slots, rtc, grid, arch="compute_80", form=(), block=gpu.THREADS, **options):
         self.nest, self.grid, self.options, self.pointers, self.scalar_slots = nest, grid, options, pointers, scalar_slots
         self.block, self.text = block, nest.text(1)
+        self.n_phases = int(str(nest).split()[1]) + 1 if b"-DSPLIT=1" in form else 1
         self.keeps = int((re.findall(r"n_kept \* (\d+)\);\n#else", self.text) or [0])[0]) if b"-DSHARED=1" in form else 0
         self.ptx = compile_ptx(rtc, self.text, arch, *form)
         self.module = Module(interpreter, self.ptx)
@@ -165,10 +169,13 @@ class Nests:
         for k, a in enumerate(operands):
             if not isinstance(a, tuple):
                 ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
-        scratch = memory.add(np.full(max(self.nest.scratch() * self.grid * 8, 1), 0xcd, np.uint8))
-        argument = gpu.arguments(ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch)
-        if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
-            argument = np.uint64(memory.add(argument, False))
+        n_scratch = self.nest.scratch() * self.grid * 8 if self.n_phases == 1 else 16 * len(str(self.nest).splitlines()) * n_rows * N_PIECES
+        scratch = memory.add(np.full(max(n_scratch, 1), 0xcd, np.uint8))
         rows = 1 if isinstance(self.block, int) else self.block[1]
         shared = rows * self.keeps * ((n_inner + (n_inner >> 7 << 3) + 23) // 16 * 16)
-        return self.module.run("frit_nest", [argument], self.grid, self.block, memory, shared, **self.options)
+        for phase in range(self.n_phases):
+            argument = gpu.arguments(ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch, N_PIECES, phase)
+            if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
+                argument = np.uint64(memory.add(argument, False))
+            counts = self.module.run("frit_nest", [argument], self.grid, self.block, memory, shared, **self.options)
+        return counts

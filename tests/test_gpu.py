@@ -126,6 +126,162 @@ def test_the_least_bytes_move(dtype):
         assert conflicts <= 64 and instructions < (30 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
 
 
+SPLIT = """
+rng = np.random.default_rng(0)
+def draw(*shape, dtype="f4"):
+    if dtype[0] == "c": return (rng.normal(size=shape) + 1j * rng.normal(size=shape)).astype(dtype)
+    return (rng.normal(size=shape) * (3 if dtype[0] in "iu" else 1)).astype(dtype)
+def same(got, want):
+    got, want = np.asarray(got), np.asarray(want)
+    return got.dtype == want.dtype and got.shape == want.shape and got.tobytes() == want.tobytes()
+def launches(out):
+    before = fake_gpu.counts()
+    frit.eval(out); frit.synchronize()
+    return fake_gpu.counts()["n_launches"] - before["n_launches"]
+wrong = []
+"""
+
+
+def test_long_rows_are_shared_by_blocks():
+    """NumPy's bits in any number of pieces, of each reduction and dtype; a launch for the pieces and one for the rows."""
+    assert said(SPLIT + """
+names = {"f2": "sum max argmin mean", "f4": "sum max min argmax any all mean var std", "f8": "sum argmin mean var", "c8": "sum mean any", "c16": "sum",
+         "i4": "sum prod max argmax", "u1": "sum min argmin any", "?": "any all sum argmax"}
+for dtype, functions in names.items():
+    for a in (draw(16384, dtype=dtype), draw(40007, dtype=dtype)[::-1], draw(2, 50000, dtype=dtype)[:, 1:49990], draw(3, 70000, dtype=dtype)[:, ::-2]):
+        t = frit.asarray(a)
+        for name in functions.split():
+            got = getattr(t, name)(-1)
+            n = launches(got)
+            if not same(got, getattr(a, name)(-1)) or n != 2 and name not in ("var", "std") and (dtype, name) != ("f2", "mean"):
+                wrong.append([dtype, a.shape, name, n])
+a = draw(30, 40, 50); a[3, 4, 5] = np.nan
+t = frit.asarray(a)
+for f in (lambda a: a.sum(), lambda a: a.sum(keepdims=True), lambda a: a.max(), lambda a: a.reshape(-1, 50).sum(), lambda a: a.argmax(), lambda a: a[1:].min(),
+          lambda a: a[::-1].sum(), lambda a: (a * a + 1).sum(), lambda a: a.astype("f8").sum()):
+    if not np.array_equal(f(t), f(a), equal_nan=True): wrong.append([str(f(t)), str(f(a))])
+short = [draw(n) for n in (0, 1, 7, 129, 16383)]
+wrong += [[a.size] for a in short if not same(frit.asarray(a).sum(), a.sum()) or launches(frit.asarray(a).sum()) != 1]
+say(wrong)
+""", FRIT_EAGER_ELEMS="0") == []
+
+
+def test_stages_of_long_rows_are_launches():
+    """Each reads the row once, and what lies between is small; products of floats are one thread's, in order."""
+    assert said(SPLIT + """
+x = draw(2, 90000)
+t = frit.asarray(x)
+programs = {"softmax": lambda a, m: (lambda e: e / e.sum(1, keepdims=True))(m.exp(a - a.max(1, keepdims=True))),
+            "logsumexp": lambda a, m: m.log(m.exp(a - a.max(1, keepdims=True)).sum(1)), "norm": lambda a, m: a - a.mean(1, keepdims=True)}
+host = {}
+for name, f in programs.items():
+    out = f(t, frit)
+    before = fake_gpu.counts()
+    n = launches(out)
+    c = fake_gpu.counts()
+    loads, stores = ((c[k] - before[k]) / x.nbytes for k in ("load_bytes", "store_bytes"))
+    if [n, round(loads, 1), round(stores, 1)] != {"softmax": [3, 3, 1], "logsumexp": [3, 2, 0], "norm": [2, 2, 1]}[name]: wrong.append([name, n, loads, stores])
+    host[name] = np.asarray(out).tobytes().hex()
+if not same(t.mean(1), x.mean(1)) or not same(t - t.mean(1, keepdims=True), x - x.mean(1, keepdims=True)): wrong.append("norm")
+y = (1 + draw(20000) * 0.001).astype("f4")
+if not same(frit.asarray(y).prod(), y.prod()) or launches(frit.asarray(y).prod()) != 1: wrong.append("prod")
+z = frit.asarray(draw(50000)); w = np.asarray(z).copy()
+z -= z.mean(); w -= w.mean()
+if not same(z, w): wrong.append("in place")
+say(wrong)
+""", FRIT_EAGER_ELEMS="0") == []
+
+
+MODEL_OF_COLUMNS = SPLIT + """
+def lines(x, n, op):                            # line k takes rows k, k + n, ...
+    out = x[:n].copy() if len(x) >= n else np.concatenate([x, np.full((n - len(x), x.shape[1]), op.identity, x.dtype)])
+    if op is np.add: out = out + np.zeros(1, x.dtype)
+    for k in range(n, len(x), n): out[:len(x[k:k + n])] = op(out[:len(x[k:k + n])], x[k:k + n])
+    return out
+def halves(x, op):                              # of lines [block, line, column]
+    while x.shape[1] > 1: x = op(x[:, :x.shape[1] // 2], x[:, x.shape[1] // 2:])
+    return x[:, 0]
+def tree(x, op=np.add, kept=1):
+    wide = min(32, 1 << (x.shape[1] - 1).bit_length())
+    high = 256 // wide
+    blocks = max(1, min(len(x) // (16 * high), 1024 // (-(-x.shape[1] // wide) * kept)))
+    parts = halves(lines(x, blocks * high, op).reshape(blocks, high, -1), op)
+    return parts[0] if blocks == 1 else halves(lines(parts, high, op)[None], op)[0]
+"""
+
+
+def test_few_columns_have_a_tree():
+    """The one of csrc/NUMERICS.md, by shape alone: its bits against a model. Others have NumPy's."""
+    assert said(MODEL_OF_COLUMNS + """
+for dtype in "f2 f4 f8 c8 c16".split():
+    for shape in (4096, 2), (5001, 4), (70000, 3), (4097, 40), (9000, 100):
+        a = draw(*shape, dtype=dtype)
+        if dtype == "f2": a = (a * 0.1).astype("f2")
+        for b in (a, a[::-1]) if shape[1] == 4 else (a,):
+            t = frit.asarray(b)
+            got, before = np.asarray(t.sum(0)), _core.stats()
+            if not same(got, tree(b)): wrong.append([dtype, shape, "sum"])
+            wide = b.astype("c16" if dtype[0] == "c" else "f8")
+            bound = abs(wide).sum(0) * np.finfo(dtype).eps * (shape[0] / 512 + 20)
+            if (abs(got - wide.sum(0)) > bound).any(): wrong.append([dtype, shape, "bound"])
+a = (1 + draw(6000, 5) * 0.01).astype("f8")
+if not same(frit.asarray(a).prod(0), tree(a, np.multiply)): wrong.append("prod")
+x, y = draw(5000, 6, dtype="f8"), draw(5000, 6, dtype="f8")
+p = frit.asarray(x) * y
+s, m = p.sum(0), p.max(0); del p
+if launches([s, m]) != 3 or not same(s, tree(x * y)) or not same(m, (x * y).max(0)): wrong.append("two")
+for shape in (4095, 4), (300, 50), (4096, 4096):                # NumPy's order
+    a = draw(*shape)
+    if not same(frit.asarray(a).sum(0), a.sum(0)): wrong.append(shape)
+t = frit.asarray(x)
+s = (t - t.mean(1, keepdims=True)).sum(0)       # rows with stages stream into the columns
+if not same(s, tree(x - x.mean(1, keepdims=True))): wrong.append("stages")
+a = draw(3, 5000, 4)
+for k, b in enumerate(np.asarray(frit.asarray(a).sum(1))):
+    if not same(b, tree(a[k], kept=3)): wrong.append(["kept", k])
+say(wrong)
+""", FRIT_EAGER_ELEMS="0") == []
+
+
+def test_few_columns_of_what_is_exact():
+    """Extremes, truths and sums of integers have NumPy's bits in any order; so have all where the way is left out."""
+    program = SPLIT + """
+for dtype in "f2 f4 f8 c8 i4 u1 ?".split():
+    for shape in (256, 1), (5001, 4), (300, 1000), (70000, 3):
+        a = draw(*shape, dtype=dtype)
+        if dtype[0] == "f": a[17, 0] = np.nan
+        t = frit.asarray(a)
+        for name in "max min any all" .split() + ["sum", "prod"] * (dtype[0] in "iu?"):
+            got = getattr(t, name)(0)
+            n = launches(got)
+            if not same(got, getattr(a, name)(0)) or n != (2 if shape[0] > 4096 else n): wrong.append([dtype, shape, name, n])
+"""
+    assert said(program + "say(wrong)", FRIT_EAGER_ELEMS="0") == []
+    assert said(SPLIT + """
+for shape in (5001, 4), (70000, 3), (4096, 40):
+    a = draw(*shape)
+    t = frit.asarray(a)
+    if launches(t.sum(0)) != 1 or not same(t.sum(0), a.sum(0)) or not same(t.mean(0), a.mean(0)): wrong.append(shape)
+say(wrong)
+""", FRIT_EAGER_ELEMS="0", FRIT_OFF="device_trees") == []
+
+
+def test_the_least_bytes_move_where_outputs_are_few():
+    """Many blocks, one more launch, and next to nothing between them."""
+    assert said(SPLIT + """
+x = draw(1 << 20)
+t = frit.asarray(x)
+for name, f in {"sum": lambda t: t.sum(), "max": lambda t: t.max(), "columns": lambda t: t.reshape(-1, 4).sum(0), "column": lambda t: t.reshape(-1, 1).max(0)}.items():
+    out = f(t)
+    before = fake_gpu.counts()
+    n = launches(out)
+    c = {key: v - before[key] for key, v in fake_gpu.counts().items()}
+    if n != 2 or c["load_bytes"] + c["store_bytes"] > 1.01 * x.nbytes or c["load_sectors"] > 1.05 * c["ideal_load_sectors"] or c["n_lane_instructions"] > 40 * x.size:
+        wrong.append([name, n, c])
+say(wrong)
+""", FRIT_JIT="auto") == []
+
+
 def test_products_scans_and_takes_stay_there():
     """Kernels of our own, without a copy to the host on the way. A product's elements are added one after the other."""
     assert said("""

@@ -50,7 +50,7 @@ write_head(struct fr_writer *w)
       " * the others are walked, and no accumulator moves along them. begun: those that have values in them. */\n"
       "struct nest_args {\n    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d], outer_stride[%d][%d];\n"
       "    int64_t begun[%d];\n    int64_t n_rows, n_inner, outer[%d], n_shared, n_outer, n_shared_indices, n_walked_indices;\n"
-      "    char *scratch;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
+      "    char *scratch;\n    int64_t n_pieces, phase;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
       "static_assert(sizeof(struct nest_args) == %zu, \"as jit/emit_cuda.h has it\");\n",
       n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
     /* (Functions that are called: what has outer axes calls each once, and NVRTC is done sooner.) */
@@ -186,14 +186,24 @@ write_columns(struct fr_writer *w)
     fr_write_scalars(w, NULL, false);
     W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
       "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n"
-      "    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n");
+      "#if SPLIT\n    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_cols; first += (int64_t)gridDim.x * blockDim.x) {\n"
+      "        const int64_t j = first + threadIdx.x, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;\n"
+      "        int64_t walked = 0;\n\n"
+      "#else\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
+      "#endif\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
     fr_write_column(w, false);
-    W("        for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {\n            if (OUTER && i) {\n");
+    W("#if SPLIT\n"
+      "        for (int64_t i = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; i < n_lines; i += (int64_t)gridDim.y * blockDim.y) {\n"
+      "            const int64_t row = OUTER ? i %% g.n_rows : i;\n\n"
+      "            if (OUTER && i / g.n_rows != walked) {\n                walked = i / g.n_rows;\n");
     w->indent = "                ";
+    write_seek(w, "o", "walked");
+    W("            }\n            {\n#else\n"
+      "        for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {\n            if (OUTER && i) {\n");
     write_seek(w, "o", "i");
-    W("            }\n            for (int64_t row = 0; row < g.n_rows; row++) {\n");
+    W("            }\n            for (int64_t row = 0; row < g.n_rows; row++) {\n#endif\n");
     w->indent = "                ";
     w->guard = "if (j == 0) ";
     fr_write_operands(w, true, "row");
@@ -204,10 +214,12 @@ write_columns(struct fr_writer *w)
     W("                }\n");
     w->indent = "                ";
     fr_write_row(w, 1);
-    W("            }\n        }\n        if (j < n_inner) {\n");
+    W("            }\n        }\n#if SPLIT\n");
+    fr_write_column_parts(w);
+    W("#else\n        if (j < n_inner) {\n");
     w->indent = "            ";
     fr_write_column(w, true);
-    W("        }\n    }\n}\n");
+    W("        }\n#endif\n    }\n}\n");
 }
 
 /* t.v4 = the v4 of the thread whose number differs in bit k. */
@@ -292,7 +304,6 @@ write_tree(struct fr_writer *w, const struct fr_pass *pass)
     write_subtree(w, pass, lanes);
 }
 
-/* The sums of a row by its threads: each gets them. */
 static void
 write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
 {
@@ -309,26 +320,26 @@ write_row_tree(struct fr_writer *w, const struct fr_pass *pass)
       "            n -= half;\n        } else {\n            n = half;\n        }\n    }\n"
       "    return n;\n}\n",
       tag, 2 * lanes, 16 * lanes, tag);
-    W("\nstatic __device__ inline struct sums_%s\nrow_%s(const struct row *r, int64_t n", tag, tag);
+    W("\n/* Sums of elements [first, first + n) by the threads of the row: each gets them. */\n"
+      "static __device__ inline struct sums_%s\nrow_%s(const struct row *r, int64_t first, int64_t n", tag, tag);
     if (pass->has_accs)
         W(", struct accs_%s *a", tag);
     W(")\n{\n    __shared__ struct sums_%s parts[%d / ROW][ROW / %d];\n    struct sums_%s *const part = parts[threadIdx.y];\n"
       "    const int node = threadIdx.x / %d;\n    const bool leader = threadIdx.x %% %d == 0;\n    struct sums_%s t;\n"
-      "    int64_t j, m, above;\n    bool mine = true;\n\n",
-      tag, THREADS, lanes, tag, lanes, lanes, tag);
+      "    const bool deep = SPLIT && n > (int64_t)%d * ROW / %d; /* no leaf lies above the bottom */\n    int64_t j, m, above;\n    bool mine = true;\n\n",
+      tag, THREADS, lanes, tag, lanes, lanes, tag, 16 * lanes + 16, 2 * lanes);
     W("    /* A leaf above the bottom belongs to the first node below it. */\n"
       "    m = find_%s(n, node, 1, &j);\n"
-      "    #pragma unroll 1\n    for (int width = 2; width <= ROW / %d; width *= 2)\n"
+      "    #pragma unroll 1\n    for (int width = 2; !deep && width <= ROW / %d; width *= 2)\n"
       "        if (node & (width - 1) && find_%s(n, node, width, &above) <= %d)\n"
       "            mine = false;\n",
       tag, lanes, tag, 16 * lanes);
-    W("    if (mine) {\n        t = tree_%s(r, j, m%s);\n        if (leader)\n            "
+    W("    if (mine) {\n        t = tree_%s(r, first + j, m%s);\n        if (leader)\n            "
       "part[node] = t;\n"
       "    }\n    SYNC();\n",
       tag, accs);
     W("    #pragma unroll 1\n    for (int width = 1; width < ROW / %d; width *= 2) {\n"
-      "        if (leader && node %% (2 * width) == 0 && find_%s(n, node, 2 * width, &above) > "
-      "%d)\n"
+      "        if (leader && node %% (2 * width) == 0 && (deep || find_%s(n, node, 2 * width, &above) > %d))\n"
       "            part[node] = add_%s(part[node], part[node + width]);\n        SYNC();\n"
       "    }\n    t = part[0];\n    SYNC();\n    return t;\n}\n",
       lanes, tag, 16 * lanes, tag);
@@ -375,11 +386,13 @@ write_functions(struct fr_writer *w)
             }
             if (pass.has_accs)
                 write_gather(w, &pass, kind == FR_PASS_PROD);
+            if (fr_cuda_splits(w->nest))
+                fr_write_pieces(w, &pass);
         }
 }
 
 static void
-write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
+write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only, size_t *parts)
 {
     const char *tag = pass->tag;
     char        accs[16] = "";
@@ -387,8 +400,13 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
     if (pass->has_accs)
         snprintf(accs, sizeof accs, ", &a%s", tag);
     fr_write_accs(w, pass);
+    if (fr_cuda_splits(w->nest)) {
+        W("#if SPLIT\n");
+        fr_write_piece_walk(w, pass, parts);
+        W("#else\n");
+    }
     if (pass->has_sums)
-        W("        const struct sums_%s t%s = row_%s(&r, n_inner%s);\n", tag, tag, tag, accs);
+        W("        const struct sums_%s t%s = row_%s(&r, 0, n_inner%s);\n", tag, tag, tag, accs);
     else if (first_only)
         W("        for (int64_t j = 0; threadIdx.x == 0 && j < n_inner; j++)\n"
           "            element_%s(&r, j%s);\n",
@@ -397,6 +415,8 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only)
         W("        for (int64_t j = threadIdx.x; j < n_inner; j += ROW)\n            element_%s(&r, j%s);\n", tag, accs);
     if (pass->has_accs)
         W("        gather_%s(&a%s);\n", tag, tag);
+    if (fr_cuda_splits(w->nest))
+        W("#endif\n");
     W("        SYNC();\n");
     fr_write_results(w, pass);
 }
@@ -449,9 +469,25 @@ write_row_buffers(struct fr_writer *w)
 }
 
 static void
+write_walk_of_items(struct fr_writer *w)
+{
+    const bool splits = fr_cuda_splits(w->nest);
+
+    if (splits)
+        W("#if SPLIT\n    const int64_t n_all = g.n_shared_indices * g.n_rows;\n\n"
+          "    for (int64_t k = blockIdx.x; k < n_all * (LAST ? 1 : g.n_pieces); k += gridDim.x) {\n"
+          "        const int64_t i = k %% n_all, piece = k / n_all;\n\n#else\n");
+    W("    for (int64_t i = (int64_t)blockIdx.x * (%d / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;\n"
+      "         i += (int64_t)gridDim.x * (%d / ROW)) {\n%s"
+      "        const int64_t row = OUTER ? i %% g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;\n\n", THREADS, THREADS,
+      splits ? "#endif\n" : "");
+}
+
+static void
 write_rows(struct fr_writer *w)
 {
     struct fr_pass pass;
+    size_t         parts = 0;
 
     w->indent = "    ";
     w->row = "r.";
@@ -461,18 +497,18 @@ write_rows(struct fr_writer *w)
     if (fr_nest_accumulates(w->nest))
         write_walk_of_rows(w);
     else
-        W("    for (int64_t i = (int64_t)blockIdx.x * (%d / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;\n"
-          "         i += (int64_t)gridDim.x * (%d / ROW)) {\n"
-          "        const int64_t row = OUTER ? i %% g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;\n\n", THREADS, THREADS);
+        write_walk_of_items(w);
     w->indent = "        ";
-    w->guard = "if (threadIdx.x == 0) ";
+    w->guard = fr_cuda_splits(w->nest) ? "if (threadIdx.x == 0 && LAST) " : "if (threadIdx.x == 0) ";
     write_seek(w, "o", "walked");
     fr_write_operands(w, false, "row");
     for (int s = 0; s < w->nest->n_stages; s++) {
         fr_write_row(w, s);
         for (int kind = 0; kind <= FR_PASS_MAIN; kind++)
             if (fr_pass_find(w, s, (enum fr_pass_kind)kind, true, &pass))
-                write_walk(w, &pass, kind == FR_PASS_PROD);
+                write_walk(w, &pass, kind == FR_PASS_PROD, &parts);
+        if (fr_cuda_splits(w->nest))
+            W("#if SPLIT\n        if (g.phase == %d)\n            continue;\n#endif\n", s);
     }
     fr_write_row(w, w->nest->n_stages);
     W("        SYNC();\n    }\n}\n");
@@ -482,9 +518,13 @@ void
 fr_write_cuda(struct fr_writer *w)
 {
     write_head(w);
+    if (fr_nest_has_stages(w->nest) || fr_nest_accumulates(w->nest))
+        W("\n#ifndef SPLIT /* whether many blocks share a row or a column */\n#define SPLIT 0\n#endif\n");
     if (!fr_nest_has_stages(w->nest)) {
         if (!fr_nest_accumulates(w->nest))
             write_vector_types(w);
+        else
+            W("#define BEGUN(k) (!SPLIT && g.begun[k])\n");
         write_entry(w);
         if (fr_nest_accumulates(w->nest))
             write_columns(w);
@@ -494,6 +534,8 @@ fr_write_cuda(struct fr_writer *w)
         W("\n#ifndef ROW /* threads of a row: 32 or all */\n#define ROW %d\n#endif\n"
           "#ifndef SHARED /* whether rows are kept in shared memory */\n#define SHARED 0\n#endif\n"
           "#define KEPT(j) ((j) + ((j) >> 7 << 3))\n#define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())\n", THREADS);
+        if (fr_cuda_splits(w->nest))
+            W("#define LAST (!SPLIT || g.phase == %d) /* whether values of whole rows are stored */\n", w->nest->n_stages);
         fr_write_row_struct(w);
         write_functions(w);
         write_entry(w);

@@ -19,7 +19,8 @@ struct fr_cuda_rest {
     int64_t  outer[FR_CUDA_OUTER];
     int64_t  n_shared, n_outer;                     /* axes: the first n_shared are spread over the grid */
     int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others, which all accumulators reduce */
-    uint64_t scratch;                               /* fr_cuda_row_bytes() for each row that is under way */
+    uint64_t scratch;                               /* fr_cuda_row_bytes() for each row that is under way; of a split, its parts */
+    int64_t  n_pieces, phase;                       /* of rows that are split */
 };
 
 /* Where all of it begins, in bytes. */
@@ -34,6 +35,17 @@ int    fr_cuda_vector(const struct fr_nest *);
 bool   fr_cuda_is_vector(const struct fr_nest *, int operand);
 /* Of what is kept of a row of so many elements. */
 size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
+
+/* ---- few outputs of much (emit_split.c) ---- */
+
+enum { FR_CUDA_PIECES = 1024 };     /* of a row, at most */
+
+/* Whether a form of the kernel has many blocks share a row, or a column of rows that accumulate. */
+bool   fr_cuda_splits(const struct fr_nest *);
+/* Such rows: bytes of what becomes of each piece, and whether a phase has something to do. Phase s < n_stages is a stage, of
+ * which blocks take pieces; phase n_stages stores what there is of whole rows, and a block has a row. */
+size_t fr_cuda_piece_bytes(const struct fr_nest *);
+bool   fr_cuda_has_phase(const struct fr_nest *, int phase);
 
 /* ---- products of matrices (emit_product.c) ---- */
 

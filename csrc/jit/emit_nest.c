@@ -252,7 +252,7 @@ fr_write_column(struct fr_writer *w, bool ends)
                 W("%s%s = %s;\n", w->indent, mem, c.s[p]);
                 continue;
             }
-            W("%s%s %s = g.begun[%d] ? %s%s : ", w->indent, fr_part_type(in->dtype), c.s[p], in->operand, mem, in->dtype == FR_BOOL ? " != 0" : "");
+            W("%s%s %s = BEGUN(%d) ? %s%s : ", w->indent, fr_part_type(in->dtype), c.s[p], in->operand, mem, in->dtype == FR_BOOL ? " != 0" : "");
             fr_text_const(&w->text, fr_machine_type(in->dtype), fr_op_identity(in->op, in->dtype, p));
             W(";\n");
         }

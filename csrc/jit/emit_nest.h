@@ -11,7 +11,7 @@
 #include "jit/emit_text.h"
 
 /* One walk over the elements of a row for one stage.  A stage needs several when its reductions do
- * not agree on an order: the trees of real and complex sums differ, and on a GPU a product is one
+ * not agree on an order: the trees of real and complex sums differ, and on a GPU a product of floats is one
  * thread's. */
 enum fr_pass_kind { FR_PASS_COMPLEX, FR_PASS_PROD, FR_PASS_MAIN };
 
@@ -96,6 +96,7 @@ void fr_write_share(struct fr_writer *, int i);
 /* What a REDUCE accumulates in: halves in f32, the best value of argmax. */
 fr_dtype fr_reduce_dtype(const struct fr_nest *, const struct fr_inst *);
 bool     fr_reduce_is_sum(const struct fr_inst *);
+bool     fr_reduce_is_ordered(const struct fr_inst *);  /* a product that depends on the order */
 void     fr_write_row_struct(struct fr_writer *);
 void     fr_write_rowbufs(struct fr_writer *, const char *scratch);
 /* False when the stage has nothing for a pass of this kind. */
@@ -108,6 +109,14 @@ void fr_write_accs(struct fr_writer *, const struct fr_pass *);
 void fr_write_results(struct fr_writer *, const struct fr_pass *);
 /* The body of a function that joins accumulators b into *a. */
 void fr_write_join(struct fr_writer *, const struct fr_pass *);
+
+/* ---- emit_split.c: what forms of CUDA kernels with SPLIT have instead ---- */
+
+/* The functions of a pass; its walk over a piece, or what its pieces have become. *at: where its parts are in scratch. */
+void fr_write_pieces(struct fr_writer *, const struct fr_pass *);
+void fr_write_piece_walk(struct fr_writer *, const struct fr_pass *, size_t *at);
+/* The accumulators of a block's columns joined, and put where they belong. */
+void fr_write_column_parts(struct fr_writer *);
 
 /* emit_source.c: what has been written as a CUDA kernel, with what it calls in front; ends the writer's text. */
 fr_status fr_text_kernel(struct fr_text *out, struct fr_writer *, const char *what, fr_dtype);

@@ -19,6 +19,12 @@ fr_reduce_is_sum(const struct fr_inst *in)
     return in->kind == FR_INST_REDUCE && in->op == FR_OP_sum;
 }
 
+bool
+fr_reduce_is_ordered(const struct fr_inst *in)
+{
+    return in->kind == FR_INST_REDUCE && in->op == FR_OP_prod && (fr_dtype_is_float(in->dtype) || fr_dtype_is_complex(in->dtype));
+}
+
 void
 fr_write_row_struct(struct fr_writer *w)
 {
@@ -73,7 +79,7 @@ pass_of(const struct fr_writer *w, int stage, const struct fr_inst *in, bool rea
             return -1;
         if (fr_reduce_is_sum(in) && fr_dtype_is_complex(in->dtype) && real_sums)
             return FR_PASS_COMPLEX;
-        if (in->op == FR_OP_prod && w->dialect == FR_DIALECT_CUDA)
+        if (fr_reduce_is_ordered(in) && w->dialect == FR_DIALECT_CUDA)
             return FR_PASS_PROD;
         return FR_PASS_MAIN;
     }

@@ -1,4 +1,4 @@
-/* backends/cuda/job.h -- a launch on its way: what axes.c, launch.c and stream.c share. Private to them. */
+/* backends/cuda/job.h -- a launch on its way: what axes.c, launch.c, split.c and stream.c share. Private to them. */
 #ifndef FR_BACKENDS_CUDA_JOB_H
 #define FR_BACKENDS_CUDA_JOB_H
 
@@ -22,6 +22,7 @@ struct fr_cuda_job {
     const void *scalars;
     int      here;                         /* so many of the axes are walked by the launcher, the first ones */
     bool     begun[FR_MAX_OPERANDS];       /* accumulators that have values in them */
+    bool     joins;                        /* its rows are what blocks have left: one block folds them */
     char    *args;                         /* room for the argument */
 };
 
@@ -42,15 +43,22 @@ bool      fr_cuda_next(const struct fr_cuda_job *, int64_t *at);
 
 /* ---- launch.c ---- */
 
-/* What a form that keeps rows is given beside its operands. */
+/* What a form that is split, or keeps rows in memory, is given beside its operands. */
 struct fr_cuda_given {
     unsigned shared;                       /* bytes of shared memory */
     char    *scratch;
+    int64_t  n_pieces, phase;
 };
 
 fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
 /* At one index of the axes that are walked by the launcher. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
+
+/* ---- split.c ---- */
+
+/* Whether many blocks share a row or a column: decided by shapes alone, so that sums are the same on every device. */
+bool      fr_cuda_wants_split(const struct fr_cuda_job *);
+fr_status fr_cuda_launch_split(struct fr_cuda_job *, fr_cuda_function, struct fr_err *);
 
 /* ---- stream.c ---- */
 
@@ -61,7 +69,7 @@ struct fr_cuda_rows {
     fr_dtype dtype;
     int64_t  n_rows, n;
     char    *scratch;
-    bool     begun;
+    bool     begun, joins;
 };
 
 fr_status fr_cuda_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *, struct fr_err *);

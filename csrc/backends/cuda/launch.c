@@ -1,6 +1,7 @@
 /* backends/cuda/launch.c -- runs nests on the device: an instance becomes the argument of its kernel and a grid.
  *
  *     axes.c     its axes, sorted
+ *     split.c    few outputs of much, by several launches
  *     stream.c   accumulators that rows stream into
  *
  * Nothing is waited for: what fails on the device is said by whoever waits. */
@@ -37,7 +38,7 @@ fill_args(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
     }
     *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here,
                                   .n_shared_indices = fr_cuda_kept_indices(j), .n_walked_indices = fr_cuda_walked_indices(j),
-                                  .scratch = (uint64_t)(uintptr_t)given->scratch};
+                                  .scratch = (uint64_t)(uintptr_t)given->scratch, .n_pieces = given->n_pieces, .phase = given->phase};
     for (int a = j->here; a < j->n_axes; a++) {
         rest->outer[a - j->here] = j->dim[a];
         rest->n_shared += j->kind[a] != FR_CUDA_WALKED;
@@ -92,6 +93,8 @@ choose_form(const struct fr_cuda_job *j)
     int          form = j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0;
     const int64_t n_rows = j->n_rows * fr_cuda_kept_indices(j);
 
+    if (fr_cuda_wants_split(j))
+        return form | FR_CUDA_SPLIT;
     if (!j->kernel->has_stages)
         return form | (has_vectors(j) ? FR_CUDA_VECTORS : 0);
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
@@ -181,6 +184,8 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     int                    form = choose_form(j), most_shared;
     fr_status              st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
 
+    if (st == FR_OK && form & FR_CUDA_SPLIT)
+        return fr_cuda_launch_split(j, f, err);
     /* What its sums have in shared memory leaves no room for rows. */
     if (st == FR_OK && form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(form) > (size_t)most_shared) {
         form &= ~FR_CUDA_SHARED_ROWS;

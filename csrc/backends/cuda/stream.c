@@ -47,6 +47,7 @@ fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struc
     to[in.n_outer + 1] = j->inner[rows->operand];
     fr_cuda_find_axes(f, &in);
     f->begun[1] = rows->begun;
+    f->joins = rows->joins;
     st = fr_cuda_launch_once(f, err);
 out:
     fr_free(f->args);

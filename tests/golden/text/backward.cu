@@ -32,9 +32,10 @@ struct nest_args {
     int64_t begun[4];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
+    int64_t n_pieces, phase;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
-static_assert(sizeof(struct nest_args) == 368, "as jit/emit_cuda.h has it");
+static_assert(sizeof(struct nest_args) == 384, "as jit/emit_cuda.h has it");
 
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
@@ -54,6 +55,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     }
     return p;
 }
+
+#ifndef SPLIT /* whether many blocks share a row or a column */
+#define SPLIT 0
+#endif
 
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
@@ -201,32 +206,34 @@ find_0(int64_t n, int node, int width, int64_t *j)
     return n;
 }
 
+/* Sums of elements [first, first + n) by the threads of the row: each gets them. */
 static __device__ inline struct sums_0
-row_0(const struct row *r, int64_t n)
+row_0(const struct row *r, int64_t first, int64_t n)
 {
     __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
     struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
+    const bool deep = SPLIT && n > (int64_t)144 * ROW / 16; /* no leaf lies above the bottom */
     int64_t j, m, above;
     bool mine = true;
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
     #pragma unroll 1
-    for (int width = 2; width <= ROW / 8; width *= 2)
+    for (int width = 2; !deep && width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
-        t = tree_0(r, j, m);
+        t = tree_0(r, first + j, m);
         if (leader)
             part[node] = t;
     }
     SYNC();
     #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
-        if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
+        if (leader && node % (2 * width) == 0 && (deep || find_0(n, node, 2 * width, &above) > 128))
             part[node] = add_0(part[node], part[node + width]);
         SYNC();
     }
@@ -284,7 +291,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.i1 = inner_stride[1];
         r.p3 = (double *)(ptr[3] + row * row_stride[3]);
         r.p2 = (double *)(ptr[2] + row * row_stride[2]);
-        const struct sums_0 t0 = row_0(&r, n_inner);
+        const struct sums_0 t0 = row_0(&r, 0, n_inner);
         SYNC();
         const double v4 = 0.0 + t0.v4;
         r.v4 = v4;

@@ -36,9 +36,10 @@ struct nest_args {
     int64_t begun[3];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
+    int64_t n_pieces, phase;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
-static_assert(sizeof(struct nest_args) == 304, "as jit/emit_cuda.h has it");
+static_assert(sizeof(struct nest_args) == 320, "as jit/emit_cuda.h has it");
 
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
@@ -59,6 +60,11 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef SPLIT /* whether many blocks share a row or a column */
+#define SPLIT 0
+#endif
+#define BEGUN(k) (!SPLIT && g.begun[k])
+
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
@@ -73,12 +79,31 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     const int64_t n_cols = n_inner > 0 ? n_inner : 1;
     for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
+#if SPLIT
+    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_cols; first += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t j = first + threadIdx.x, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;
+        int64_t walked = 0;
+
+#else
     for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {
+#endif
         ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
         ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-        float c2 = g.begun[1] ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
-        float c3 = g.begun[2] ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
+        float c2 = BEGUN(1) ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
+        float c3 = BEGUN(2) ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
+#if SPLIT
+        for (int64_t i = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; i < n_lines; i += (int64_t)gridDim.y * blockDim.y) {
+            const int64_t row = OUTER ? i % g.n_rows : i;
+
+            if (OUTER && i / g.n_rows != walked) {
+                walked = i / g.n_rows;
+                ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
+                ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
+                ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];
+            }
+            {
+#else
         for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {
             if (OUTER && i) {
                 ptr[0] = OUTER ? at_outer(g, 0, o, i) : g.ptr[0];
@@ -86,6 +111,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 ptr[2] = OUTER ? at_outer(g, 2, o, i) : g.ptr[2];
             }
             for (int64_t row = 0; row < g.n_rows; row++) {
+#endif
                 const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
                 float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
                 float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
@@ -102,9 +128,75 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 }
             }
         }
+#if SPLIT
+        __shared__ __align__(16) char parts[16 * 256];
+        char *to = g.scratch;
+
+        {
+            float *const part = (float *)parts + 1 * (threadIdx.y * blockDim.x + threadIdx.x);
+
+            for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+                part[0] = c2;
+                __syncthreads();
+                if (threadIdx.y < half) {
+                    const float o2 = part[1 * half * blockDim.x + 0];
+                    const float n2 = c2 + o2;
+                    c2 = n2;
+                }
+                __syncthreads();
+            }
+            if (gridDim.y > 1 && threadIdx.y == 0 && j < n_inner) {
+                ((float *)to)[1 * ((blockIdx.y * g.n_shared_indices + o) * n_inner + j) + 0] = c2;
+            } else if (threadIdx.y == 0 && j < n_inner) {
+                float *const p = AT(float, ptr[1], j * inner_stride[1]);
+
+                if (g.begun[1]) {
+                    const float o2 = p[0];
+                    const float n2 = o2 + c2;
+                    c2 = n2;
+                }
+                p[0] = c2;
+            }
+            to += (gridDim.y * g.n_shared_indices * n_inner * 4 + 15) / 16 * 16;
+        }
+        {
+            float *const part = (float *)parts + 1 * (threadIdx.y * blockDim.x + threadIdx.x);
+
+            for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
+                part[0] = c3;
+                __syncthreads();
+                if (threadIdx.y < half) {
+                    const float o3 = part[1 * half * blockDim.x + 0];
+                    const bool n3_1 = o3 < c3;
+                    const bool n3_2 = c3 != c3;
+                    const bool n3_3 = n3_1 | n3_2;
+                    const float n3 = n3_3 ? c3 : o3;
+                    c3 = n3;
+                }
+                __syncthreads();
+            }
+            if (gridDim.y > 1 && threadIdx.y == 0 && j < n_inner) {
+                ((float *)to)[1 * ((blockIdx.y * g.n_shared_indices + o) * n_inner + j) + 0] = c3;
+            } else if (threadIdx.y == 0 && j < n_inner) {
+                float *const p = AT(float, ptr[2], j * inner_stride[2]);
+
+                if (g.begun[2]) {
+                    const float o3 = p[0];
+                    const bool n3_1 = c3 < o3;
+                    const bool n3_2 = o3 != o3;
+                    const bool n3_3 = n3_1 | n3_2;
+                    const float n3 = n3_3 ? o3 : c3;
+                    c3 = n3;
+                }
+                p[0] = c3;
+            }
+            to += (gridDim.y * g.n_shared_indices * n_inner * 4 + 15) / 16 * 16;
+        }
+#else
         if (j < n_inner) {
             AT(float, ptr[1], j * inner_stride[1])[0] = c2;
             AT(float, ptr[2], j * inner_stride[2])[0] = c3;
         }
+#endif
     }
 }

@@ -45,9 +45,10 @@ struct nest_args {
     int64_t begun[5];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
+    int64_t n_pieces, phase;
     struct __align__(16) { char bytes[16]; } scalars[2];
 };
-static_assert(sizeof(struct nest_args) == 448, "as jit/emit_cuda.h has it");
+static_assert(sizeof(struct nest_args) == 464, "as jit/emit_cuda.h has it");
 
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
@@ -68,6 +69,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
+#ifndef SPLIT /* whether many blocks share a row or a column */
+#define SPLIT 0
+#endif
+
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
 #endif
@@ -76,6 +81,7 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 #endif
 #define KEPT(j) ((j) + ((j) >> 7 << 3))
 #define SYNC() (ROW == 32 ? __syncwarp(0xffffffffu) : __syncthreads())
+#define LAST (!SPLIT || g.phase == 3) /* whether values of whole rows are stored */
 
 /* What the stages of one row share. */
 struct row {
@@ -205,32 +211,34 @@ find_0(int64_t n, int node, int width, int64_t *j)
     return n;
 }
 
+/* Sums of elements [first, first + n) by the threads of the row: each gets them. */
 static __device__ inline struct sums_0
-row_0(const struct row *r, int64_t n)
+row_0(const struct row *r, int64_t first, int64_t n)
 {
     __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
     struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
+    const bool deep = SPLIT && n > (int64_t)144 * ROW / 16; /* no leaf lies above the bottom */
     int64_t j, m, above;
     bool mine = true;
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
     #pragma unroll 1
-    for (int width = 2; width <= ROW / 8; width *= 2)
+    for (int width = 2; !deep && width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
-        t = tree_0(r, j, m);
+        t = tree_0(r, first + j, m);
         if (leader)
             part[node] = t;
     }
     SYNC();
     #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
-        if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
+        if (leader && node % (2 * width) == 0 && (deep || find_0(n, node, 2 * width, &above) > 128))
             part[node] = add_0(part[node], part[node + width]);
         SYNC();
     }
@@ -238,6 +246,61 @@ row_0(const struct row *r, int64_t n)
     SYNC();
     return t;
 }
+
+#if SPLIT
+/* How many elements a piece of n has, and the first: a node of the tree. */
+static __device__ inline int64_t
+piece_0(int64_t n, int64_t piece, int64_t n_pieces, int64_t *j)
+{
+    *j = 0;
+    #pragma unroll 1
+    for (int64_t bit = n_pieces / 2; bit > 0; bit /= 2) {
+        const int64_t half = n / 2 - n / 2 % 8;
+
+        if (piece & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+/* Sums of a row from those of its n pieces, in the order of the tree: each thread gets them. */
+static __device__ inline struct sums_0
+joined_0(const struct sums_0 *part, int64_t n)
+{
+    __shared__ struct sums_0 all[8];
+    const int64_t each = n > 256 ? n / 256 : 1, first = threadIdx.x * each;
+    struct sums_0 t = zero_0(), left[4], o;
+
+    for (int k = 0; k < each && first < n; k++) {
+        int depth = 0;
+
+        t = part[first + k];
+        for (; k >> depth & 1; depth++)
+            t = add_0(left[depth], t);
+        left[depth] = t;
+    }
+    for (int k = 1; k < 32 && k < n; k *= 2) {
+        o = shuffle_sums_0(t, 0xffffffffu, k);
+        t = threadIdx.x & k ? add_0(o, t) : add_0(t, o);
+    }
+    if (threadIdx.x % 32 == 0)
+        all[threadIdx.x / 32] = t;
+    SYNC();
+    #pragma unroll 1
+    for (int k = 1; k < 8 && 32 * k < n; k *= 2) {
+        if (threadIdx.x % (64 * k) == 0)
+            all[threadIdx.x / 32] = add_0(all[threadIdx.x / 32], all[threadIdx.x / 32 + k]);
+        SYNC();
+    }
+    t = all[0];
+    SYNC();
+    return t;
+}
+#endif
 
 struct sums_1 {
     double v9;
@@ -357,32 +420,34 @@ find_1(int64_t n, int node, int width, int64_t *j)
     return n;
 }
 
+/* Sums of elements [first, first + n) by the threads of the row: each gets them. */
 static __device__ inline struct sums_1
-row_1(const struct row *r, int64_t n)
+row_1(const struct row *r, int64_t first, int64_t n)
 {
     __shared__ struct sums_1 parts[256 / ROW][ROW / 8];
     struct sums_1 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_1 t;
+    const bool deep = SPLIT && n > (int64_t)144 * ROW / 16; /* no leaf lies above the bottom */
     int64_t j, m, above;
     bool mine = true;
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_1(n, node, 1, &j);
     #pragma unroll 1
-    for (int width = 2; width <= ROW / 8; width *= 2)
+    for (int width = 2; !deep && width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_1(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
-        t = tree_1(r, j, m);
+        t = tree_1(r, first + j, m);
         if (leader)
             part[node] = t;
     }
     SYNC();
     #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
-        if (leader && node % (2 * width) == 0 && find_1(n, node, 2 * width, &above) > 128)
+        if (leader && node % (2 * width) == 0 && (deep || find_1(n, node, 2 * width, &above) > 128))
             part[node] = add_1(part[node], part[node + width]);
         SYNC();
     }
@@ -390,6 +455,61 @@ row_1(const struct row *r, int64_t n)
     SYNC();
     return t;
 }
+
+#if SPLIT
+/* How many elements a piece of n has, and the first: a node of the tree. */
+static __device__ inline int64_t
+piece_1(int64_t n, int64_t piece, int64_t n_pieces, int64_t *j)
+{
+    *j = 0;
+    #pragma unroll 1
+    for (int64_t bit = n_pieces / 2; bit > 0; bit /= 2) {
+        const int64_t half = n / 2 - n / 2 % 8;
+
+        if (piece & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+
+/* Sums of a row from those of its n pieces, in the order of the tree: each thread gets them. */
+static __device__ inline struct sums_1
+joined_1(const struct sums_1 *part, int64_t n)
+{
+    __shared__ struct sums_1 all[8];
+    const int64_t each = n > 256 ? n / 256 : 1, first = threadIdx.x * each;
+    struct sums_1 t = zero_1(), left[4], o;
+
+    for (int k = 0; k < each && first < n; k++) {
+        int depth = 0;
+
+        t = part[first + k];
+        for (; k >> depth & 1; depth++)
+            t = add_1(left[depth], t);
+        left[depth] = t;
+    }
+    for (int k = 1; k < 32 && k < n; k *= 2) {
+        o = shuffle_sums_1(t, 0xffffffffu, k);
+        t = threadIdx.x & k ? add_1(o, t) : add_1(t, o);
+    }
+    if (threadIdx.x % 32 == 0)
+        all[threadIdx.x / 32] = t;
+    SYNC();
+    #pragma unroll 1
+    for (int k = 1; k < 8 && 32 * k < n; k *= 2) {
+        if (threadIdx.x % (64 * k) == 0)
+            all[threadIdx.x / 32] = add_1(all[threadIdx.x / 32], all[threadIdx.x / 32 + k]);
+        SYNC();
+    }
+    t = all[0];
+    SYNC();
+    return t;
+}
+#endif
 
 /* Stage 2 at element j. */
 static __device__ inline void
@@ -404,6 +524,27 @@ element_2(const struct row *r, int64_t j)
     const double v15 = v14 + v2;
     r->p3[j] = v15;
 }
+
+#if SPLIT
+/* How many elements a piece of n has, and the first: a node of the tree. */
+static __device__ inline int64_t
+piece_2(int64_t n, int64_t piece, int64_t n_pieces, int64_t *j)
+{
+    *j = 0;
+    #pragma unroll 1
+    for (int64_t bit = n_pieces / 2; bit > 0; bit /= 2) {
+        const int64_t half = n / 2 - n / 2 % 8;
+
+        if (piece & bit) {
+            *j += half;
+            n -= half;
+        } else {
+            n = half;
+        }
+    }
+    return n;
+}
+#endif
 
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
@@ -420,8 +561,16 @@ frit_nest(const __grid_constant__ struct nest_args g)
 
     const double v3 = AT(const double, scalars, 0)[0];
     const double v4 = AT(const double, scalars, 16)[0];
+#if SPLIT
+    const int64_t n_all = g.n_shared_indices * g.n_rows;
+
+    for (int64_t k = blockIdx.x; k < n_all * (LAST ? 1 : g.n_pieces); k += gridDim.x) {
+        const int64_t i = k % n_all, piece = k / n_all;
+
+#else
     for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;
          i += (int64_t)gridDim.x * (256 / ROW)) {
+#endif
         const int64_t row = OUTER ? i % g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;
 
         ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
@@ -435,23 +584,73 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.i2 = inner_stride[2];
         r.p3 = (double *)(ptr[3] + row * row_stride[3]);
         r.p4 = (double *)(ptr[4] + row * row_stride[4]);
-        const struct sums_0 t0 = row_0(&r, n_inner);
+#if SPLIT
+        struct sums_0 *const st0 = (struct sums_0 *)(g.scratch + 0 * n_all * g.n_pieces) + i * g.n_pieces, t0;
+        if (g.phase == 0) {
+            int64_t j0;
+            const int64_t n = piece_0(n_inner, piece, g.n_pieces, &j0);
+
+            t0 = row_0(&r, j0, n);
+            if (threadIdx.x == 0)
+                st0[piece] = t0;
+        } else {
+            t0 = joined_0(st0, g.n_pieces);
+        }
+#else
+        const struct sums_0 t0 = row_0(&r, 0, n_inner);
+#endif
         SYNC();
         const double v5 = 0.0 + t0.v5;
+#if SPLIT
+        if (g.phase == 0)
+            continue;
+#endif
         const double v6 = v5 / v3;
         r.v6 = v6;
-        const struct sums_1 t1 = row_1(&r, n_inner);
+#if SPLIT
+        struct sums_1 *const st1 = (struct sums_1 *)(g.scratch + 8 * n_all * g.n_pieces) + i * g.n_pieces, t1;
+        if (g.phase == 1) {
+            int64_t j0;
+            const int64_t n = piece_1(n_inner, piece, g.n_pieces, &j0);
+
+            t1 = row_1(&r, j0, n);
+            if (threadIdx.x == 0)
+                st1[piece] = t1;
+        } else {
+            t1 = joined_1(st1, g.n_pieces);
+        }
+#else
+        const struct sums_1 t1 = row_1(&r, 0, n_inner);
+#endif
         SYNC();
         const double v9 = 0.0 + t1.v9;
+#if SPLIT
+        if (g.phase == 1)
+            continue;
+#endif
         const double v10 = v9 / v3;
         const double v11 = v10 + v4;
         const double v12 = sqrt(v11);
         r.v12 = v12;
         SYNC();
-        if (threadIdx.x == 0) r.p4[0] = v12;
+        if (threadIdx.x == 0 && LAST) r.p4[0] = v12;
+#if SPLIT
+        if (g.phase == 2) {
+            int64_t j0;
+            const int64_t n = piece_2(n_inner, piece, g.n_pieces, &j0);
+
+            for (int64_t j = j0 + threadIdx.x; j < j0 + n; j += ROW)
+                element_2(&r, j);
+        }
+#else
         for (int64_t j = threadIdx.x; j < n_inner; j += ROW)
             element_2(&r, j);
+#endif
         SYNC();
+#if SPLIT
+        if (g.phase == 2)
+            continue;
+#endif
         SYNC();
     }
 }

@@ -74,9 +74,10 @@ struct nest_args {
     int64_t begun[13];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
+    int64_t n_pieces, phase;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
-static_assert(sizeof(struct nest_args) == 944, "as jit/emit_cuda.h has it");
+static_assert(sizeof(struct nest_args) == 960, "as jit/emit_cuda.h has it");
 
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
@@ -96,6 +97,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     }
     return p;
 }
+
+#ifndef SPLIT /* whether many blocks share a row or a column */
+#define SPLIT 0
+#endif
 
 #ifndef ROW /* threads of a row: 32 or all */
 #define ROW 256
@@ -246,32 +251,34 @@ find_0c(int64_t n, int node, int width, int64_t *j)
     return n;
 }
 
+/* Sums of elements [first, first + n) by the threads of the row: each gets them. */
 static __device__ inline struct sums_0c
-row_0c(const struct row *r, int64_t n)
+row_0c(const struct row *r, int64_t first, int64_t n)
 {
     __shared__ struct sums_0c parts[256 / ROW][ROW / 4];
     struct sums_0c *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 4;
     const bool leader = threadIdx.x % 4 == 0;
     struct sums_0c t;
+    const bool deep = SPLIT && n > (int64_t)80 * ROW / 8; /* no leaf lies above the bottom */
     int64_t j, m, above;
     bool mine = true;
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0c(n, node, 1, &j);
     #pragma unroll 1
-    for (int width = 2; width <= ROW / 4; width *= 2)
+    for (int width = 2; !deep && width <= ROW / 4; width *= 2)
         if (node & (width - 1) && find_0c(n, node, width, &above) <= 64)
             mine = false;
     if (mine) {
-        t = tree_0c(r, j, m);
+        t = tree_0c(r, first + j, m);
         if (leader)
             part[node] = t;
     }
     SYNC();
     #pragma unroll 1
     for (int width = 1; width < ROW / 4; width *= 2) {
-        if (leader && node % (2 * width) == 0 && find_0c(n, node, 2 * width, &above) > 64)
+        if (leader && node % (2 * width) == 0 && (deep || find_0c(n, node, 2 * width, &above) > 64))
             part[node] = add_0c(part[node], part[node + width]);
         SYNC();
     }
@@ -532,32 +539,34 @@ find_0(int64_t n, int node, int width, int64_t *j)
     return n;
 }
 
+/* Sums of elements [first, first + n) by the threads of the row: each gets them. */
 static __device__ inline struct sums_0
-row_0(const struct row *r, int64_t n, struct accs_0 *a)
+row_0(const struct row *r, int64_t first, int64_t n, struct accs_0 *a)
 {
     __shared__ struct sums_0 parts[256 / ROW][ROW / 8];
     struct sums_0 *const part = parts[threadIdx.y];
     const int node = threadIdx.x / 8;
     const bool leader = threadIdx.x % 8 == 0;
     struct sums_0 t;
+    const bool deep = SPLIT && n > (int64_t)144 * ROW / 16; /* no leaf lies above the bottom */
     int64_t j, m, above;
     bool mine = true;
 
     /* A leaf above the bottom belongs to the first node below it. */
     m = find_0(n, node, 1, &j);
     #pragma unroll 1
-    for (int width = 2; width <= ROW / 8; width *= 2)
+    for (int width = 2; !deep && width <= ROW / 8; width *= 2)
         if (node & (width - 1) && find_0(n, node, width, &above) <= 128)
             mine = false;
     if (mine) {
-        t = tree_0(r, j, m, a);
+        t = tree_0(r, first + j, m, a);
         if (leader)
             part[node] = t;
     }
     SYNC();
     #pragma unroll 1
     for (int width = 1; width < ROW / 8; width *= 2) {
-        if (leader && node % (2 * width) == 0 && find_0(n, node, 2 * width, &above) > 128)
+        if (leader && node % (2 * width) == 0 && (deep || find_0(n, node, 2 * width, &above) > 128))
             part[node] = add_0(part[node], part[node + width]);
         SYNC();
     }
@@ -766,7 +775,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
         r.p10 = (uint8_t *)(ptr[10] + row * row_stride[10]);
         r.p11 = (uint8_t *)(ptr[11] + row * row_stride[11]);
         r.p12 = (float *)(ptr[12] + row * row_stride[12]);
-        const struct sums_0c t0c = row_0c(&r, n_inner);
+        const struct sums_0c t0c = row_0c(&r, 0, n_inner);
         SYNC();
         const double v4r = 0.0 + t0c.v4r;
         const double v4i = 0.0 + t0c.v4i;
@@ -786,7 +795,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
         a0.v10 = false;
         a0.v11 = true;
         a0.v12 = as_f32_u32(0x7f800000u);
-        const struct sums_0 t0 = row_0(&r, n_inner, &a0);
+        const struct sums_0 t0 = row_0(&r, 0, n_inner, &a0);
         gather_0(&a0);
         SYNC();
         const float v3 = 0.0f + t0.v3;

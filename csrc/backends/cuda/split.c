@@ -1,0 +1,144 @@
+/* backends/cuda/split.c -- few outputs of much: many blocks share a row or a column (jit/emit_split.c has the kernels).
+ *
+ * Shapes alone decide how, never the device, so results are the same on every GPU. Sums of rows have NumPy's bits in any number
+ * of pieces. Sums of columns have them only while one thread adds a column up: csrc/NUMERICS.md names the shapes that have a
+ * tree of their own instead. */
+#include "backends/cuda/job.h"
+
+#include "base/ways.h"
+
+enum { LONG_ROW = 16384,           /* elements; a block has read fewer before a second launch begins */
+       PIECES = 2048,              /* of all rows: as many blocks as the largest devices run at a time */
+       EACH = 32,                  /* a piece has so many times more elements than its row has pieces: all of them read those */
+       FEW_COLUMNS = 4096, MANY_ROWS = 4096,                /* where the order of rows matters, and where it does not */
+       EXACT_COLUMNS = 65536, EXACT_ROWS = 256,
+       WIDE = 32,                  /* columns of a block: its warps read whole lines of memory */
+       LINE_ROWS = 16, BLOCKS = 1024 };
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+/* A power of 2. */
+static int64_t
+n_pieces(const struct fr_cuda_job *j)
+{
+    const int64_t n = j->n_inner, n_rows = j->n_rows * fr_cuda_kept_indices(j);
+    int64_t       pieces = 1;
+
+    if (n < LONG_ROW || n_rows < 1)
+        return 1;
+    while (pieces < FR_CUDA_PIECES && n_rows <= PIECES / (2 * pieces) && 4 * pieces * pieces <= n / EACH)
+        pieces *= 2;
+    return pieces;
+}
+
+static fr_status
+launch_rows(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
+{
+    const struct fr_nest *nest = j->kernel->k.nest;
+    const int64_t         n_rows = j->n_rows * fr_cuda_kept_indices(j), pieces = n_pieces(j);
+    const size_t          n_bytes = (size_t)(n_rows * pieces) * fr_cuda_piece_bytes(nest);
+    struct fr_cuda_given  given = {.n_pieces = pieces};
+    struct fr_err         said;
+    fr_status             st = FR_OK;
+
+    if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
+        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the pieces of rows", n_bytes);
+    for (; given.phase <= nest->n_stages && st == FR_OK; given.phase++) {
+        const int64_t       n = given.phase < nest->n_stages ? n_rows * pieces : n_rows;
+        struct fr_cuda_grid g = {1, 1, 1, FR_CUDA_THREADS, 1};
+
+        if (!fr_cuda_has_phase(nest, (int)given.phase))
+            continue;
+        g.x = fr_cuda_blocks(n, 1, (int64_t)j->device->n_multiprocessors * FR_CUDA_BLOCKS_EACH);
+        st = fr_cuda_start(j, f, &g, &given, err);
+    }
+    fr_cuda_free(j->device->backend, given.scratch, n_bytes);
+    return st;
+}
+
+/* ---- columns --------------------------------------------------------------------------------- */
+
+static bool
+columns_are_few(const struct fr_cuda_job *j)
+{
+    const bool    rounds = j->kernel->rounds;
+    const int64_t n_rows = j->n_rows * fr_cuda_walked_indices(j), n_columns = j->n_inner * fr_cuda_kept_indices(j);
+
+    if (n_columns < 1 || (!j->joins && n_rows < (rounds ? MANY_ROWS : EXACT_ROWS)))
+        return false;
+    return j->joins || (n_columns < (rounds ? FEW_COLUMNS : EXACT_COLUMNS) && !(rounds && fr_is_off(FR_OFF_device_trees)));
+}
+
+/* (Wider than long: 32 columns, or the least power of 2 that has them all.) */
+static struct fr_cuda_grid
+choose_grid(const struct fr_cuda_job *j)
+{
+    const int64_t       n_kept = fr_cuda_kept_indices(j), n_rows = j->n_rows * fr_cuda_walked_indices(j);
+    struct fr_cuda_grid g = {1, 1, 1, 1, FR_CUDA_THREADS};
+    int64_t             most;
+
+    while (g.block_x < WIDE && (int64_t)g.block_x < j->n_inner) {
+        g.block_x *= 2;
+        g.block_y /= 2;
+    }
+    g.x = fr_cuda_blocks(j->n_inner, g.block_x, FR_CUDA_GRID_X);
+    g.z = fr_cuda_blocks(n_kept, 1, FR_CUDA_GRID_YZ);
+    most = BLOCKS / ((int64_t)g.x * g.z);
+    if (!j->joins && most > 1)
+        g.y = fr_cuda_blocks(n_rows / ((int64_t)g.block_y * LINE_ROWS), 1, most);
+    return g;
+}
+
+static size_t
+part_bytes(const struct fr_cuda_job *j, const struct fr_cuda_grid *g, const struct fr_inst *in)
+{
+    return ((size_t)(g->y * fr_cuda_kept_indices(j) * j->n_inner) * (size_t)fr_dtype_size(in->dtype) + 15) / 16 * 16;
+}
+
+static fr_status
+launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
+{
+    const struct fr_nest     *nest = j->kernel->k.nest;
+    const struct fr_cuda_grid g = choose_grid(j);
+    struct fr_cuda_given      given = {0};
+    size_t                    n_bytes = 0, at = 0;
+    struct fr_err             said;
+    fr_status                 st;
+
+    for (uint32_t i = 0; i < nest->n_insts && g.y > 1; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM)
+            n_bytes += part_bytes(j, &g, &nest->insts[i]);
+    if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
+        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for parts of columns", n_bytes);
+    if (j->kernel->rounds && !j->joins)
+        fr_count_way(FR_WAY_device_trees);
+    st = fr_cuda_start(j, f, &g, &given, err);
+    for (uint32_t i = 0; i < nest->n_insts && g.y > 1 && st == FR_OK; i++) {
+        const struct fr_inst *in = &nest->insts[i];
+        struct fr_cuda_rows   rows = {.operand = in->operand, .op = (fr_op)in->op, .dtype = in->dtype, .n_rows = g.y, .n = j->n_inner,
+                                      .scratch = given.scratch + at, .begun = j->begun[in->operand], .joins = true};
+
+        if (in->kind != FR_INST_ACCUM)
+            continue;
+        st = fr_cuda_fold(&rows, j, err);
+        at += part_bytes(j, &g, in);
+    }
+    fr_cuda_free(j->device->backend, given.scratch, n_bytes);
+    return st;
+}
+
+/* ---- the way in ------------------------------------------------------------------------------ */
+
+bool
+fr_cuda_wants_split(const struct fr_cuda_job *j)
+{
+    if (!j->kernel->splits)
+        return false;
+    return j->kernel->has_stages ? n_pieces(j) >= 4 : columns_are_few(j);
+}
+
+fr_status
+fr_cuda_launch_split(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
+{
+    return j->kernel->has_stages ? launch_rows(j, f, err) : launch_columns(j, f, err);
+}
