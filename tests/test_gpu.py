@@ -266,6 +266,35 @@ say(wrong)
 """, FRIT_EAGER_ELEMS="0", FRIT_OFF="device_trees") == []
 
 
+def test_lines_share_columns_in_order():
+    """NumPy's bits: one line of a block adds what the others have read. (Barriers prove that it ran so.)"""
+    assert said(SPLIT + """
+def barriers(out):
+    before = fake_gpu.counts()["n_barriers"]
+    n = launches(out)
+    return n, fake_gpu.counts()["n_barriers"] - before > 0
+for dtype in "f2 f4 f8 c8 c16".split():
+    for shape in (64, 1), (65, 3), (300, 50), (4095, 2), (130, 5000), (2, 100, 7), (100, 2, 9), (3, 70, 4, 5):
+        a = draw(*shape, dtype=dtype)
+        for b in (a, a[::-1], a[..., ::-1]) if len(shape) > 2 or shape[0] < 100 else (a,):
+            for axis in (0,) if b.ndim == 2 else (0, 1, (0, 1)):
+                got = frit.asarray(b).sum(axis)
+                n, shared = barriers(got)
+                if not same(got, b.sum(axis)) or n != 1: wrong.append([dtype, shape, axis, n])
+                if b.ndim == 2 and b.shape[1] > 1 and not shared: wrong.append([dtype, shape, "not shared"])
+a, b = draw(500, 40, dtype="f8"), draw(500, dtype="f8")
+p = frit.asarray(a) * frit.asarray(b)[:, None] + 1
+out = [p.sum(0), p.prod(0), p]; del p
+if barriers(out) != (1, True): wrong.append("several")
+w = a * b[:, None] + 1
+if not all(map(same, out, [w.sum(0), w.prod(0), w])): wrong.append("values")
+a = draw(64, 64); a[5] = -0.0
+if not same(frit.asarray(a[5:6].repeat(70, 0)).sum(0), a[5:6].repeat(70, 0).sum(0)): wrong.append("zeros")
+if barriers(frit.asarray(draw(63, 40)).sum(0)) != (1, False) or barriers(frit.asarray(draw(70, 0)).sum(0))[0] > 1: wrong.append("short")
+say(wrong)
+""", FRIT_EAGER_ELEMS="0") == []
+
+
 def test_the_least_bytes_move_where_outputs_are_few():
     """Many blocks, one more launch, and next to nothing between them."""
     assert said(SPLIT + """

@@ -1164,7 +1164,8 @@ def test_golden_nests(interp, lib, rtc, path, arch):
 
 FORMS = {"a warp's rows": ([b"-DROW=32"], (32, 8)), "a warp's rows, kept": ([b"-DROW=32", b"-DSHARED=1"], (32, 8)),
          "kept rows": ([b"-DSHARED=1"], 256), "no outer axes": ([b"-DOUTER=0"], 256), "vectors": ([b"-DVEC=4"], (32, 8)),
-         "wide vectors": ([b"-DVEC=16", b"-DOUTER=0"], (16, 16)), "shared by blocks": ([b"-DSPLIT=1"], 256)}
+         "wide vectors": ([b"-DVEC=16", b"-DOUTER=0"], (16, 16)), "shared by blocks": ([b"-DSPLIT=1"], 256),
+         "lines of columns": ([b"-DSPLIT=2"], (32, 8)), "long lines": ([b"-DSPLIT=2", b"-DOUTER=0"], (4, 64))}
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -1181,11 +1182,14 @@ def test_forms_of_golden_nests(interp, lib, rtc, path, form):
         pytest.skip("it has no such form")
     if b"-DSPLIT=1" in defines and "LAST" not in k.text:
         pytest.skip("no rows that are shared")
+    if b"-DSPLIT=2" in defines and "SPLIT == 2" not in k.text:
+        pytest.skip("no columns")
     for n in (16, 128, 304, 1024) if b"VEC" in defines[0] else (600, 1031, 2500, 20000) if b"SPLIT" in defines[0] else (1, 9, 128, 129, 300, 1031):
-        a, b = (T.begun(text, T.make_operands(nest, 5, n)) for _ in range(2))
+        rows = 130 if b"-DSPLIT=2" in defines else 5
+        a, b = (T.begun(text, T.make_operands(nest, rows, n)) for _ in range(2))
         scalars = [np.float64(n), np.float64(0.25)] if "$1" in text else [np.float32(0.3)]
-        k.run(a, 5, n, scalars)
-        T.run_reference(lib, nest, b, 5, n, scalars)
+        k.run(a, rows, n, scalars)
+        T.run_reference(lib, nest, b, rows, n, scalars)
         for x, y in zip(a, b):
             if not isinstance(x, tuple):
                 T.same(x, y)
@@ -1289,7 +1293,7 @@ def test_registers(rtc, tmp_path, arch):
     for path in T.GOLDEN:
         text = path.with_suffix(".cu").read_text()
         for form in ([b"-DOUTER=0"], [b"-DOUTER=1"], [b"-DOUTER=0", b"-DROW=32", b"-DSHARED=1"], [b"-DOUTER=0", b"-DVEC=4"],
-                     [b"-DOUTER=0", b"-DSPLIT=1"]):
+                     [b"-DOUTER=0", b"-DSPLIT=1"], [b"-DOUTER=0", b"-DSPLIT=2"]):
             source = tmp_path / "kernel.ptx"
             made = ptx.compile_ptx(rtc, text, "compute_" + arch, *form)
             source.write_text(made if isinstance(made, str) else made.decode())

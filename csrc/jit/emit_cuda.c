@@ -194,10 +194,19 @@ write_columns(struct fr_writer *w)
     w->indent = "        ";
     write_seek(w, "o", "0");
     fr_write_column(w, false);
-    W("#if SPLIT\n"
-      "        for (int64_t i = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; i < n_lines; i += (int64_t)gridDim.y * blockDim.y) {\n"
-      "            const int64_t row = OUTER ? i %% g.n_rows : i;\n\n"
-      "            if (OUTER && i / g.n_rows != walked) {\n                walked = i / g.n_rows;\n");
+    if (fr_cuda_has_lines(w->nest)) {
+        W("#if SPLIT == 2\n");
+        fr_write_lines(w);
+        W("#elif SPLIT\n");
+    } else {
+        W("#if SPLIT\n");
+    }
+    W("        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;\n"
+      "        const int64_t n_mine = j >= n_inner || mine >= n_lines ? 0 : (n_lines - mine - 1) / lines + 1;\n\n"
+      "        #pragma unroll %d\n        for (int64_t k = 0; k < n_mine; k++) {\n            const int64_t i = mine + k * lines;\n"
+      "#endif\n#if SPLIT\n            const int64_t row = OUTER ? i %% g.n_rows : i;\n\n"
+      "            if (OUTER && i / g.n_rows != walked) {\n                walked = i / g.n_rows;\n",
+      fr_unrolled(w->nest));
     w->indent = "                ";
     write_seek(w, "o", "walked");
     W("            }\n            {\n#else\n"
@@ -208,15 +217,21 @@ write_columns(struct fr_writer *w)
     w->guard = "if (j == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("                if (j < n_inner) {\n");
+    W("                if (SPLIT || j < n_inner) {\n");
     w->indent = "                    ";
     fr_write_body(w);
     W("                }\n");
     w->indent = "                ";
     fr_write_row(w, 1);
-    W("            }\n        }\n#if SPLIT\n");
+    W("            }\n        }\n");
+    if (fr_cuda_has_lines(w->nest)) {
+        W("#if SPLIT == 2\n");
+        fr_write_lines_end(w);
+        W("#endif\n");
+    }
+    W("#if SPLIT == 1\n");
     fr_write_column_parts(w);
-    W("#else\n        if (j < n_inner) {\n");
+    W("#else\n        if (j < n_inner && (SPLIT == 0 || threadIdx.y == 0)) {\n");
     w->indent = "            ";
     fr_write_column(w, true);
     W("        }\n#endif\n    }\n}\n");
@@ -519,12 +534,12 @@ fr_write_cuda(struct fr_writer *w)
 {
     write_head(w);
     if (fr_nest_has_stages(w->nest) || fr_nest_accumulates(w->nest))
-        W("\n#ifndef SPLIT /* whether many blocks share a row or a column */\n#define SPLIT 0\n#endif\n");
+        W("\n#ifndef SPLIT /* whether many blocks share a row or a column; 2: lines of a block share columns */\n#define SPLIT 0\n#endif\n");
     if (!fr_nest_has_stages(w->nest)) {
         if (!fr_nest_accumulates(w->nest))
             write_vector_types(w);
         else
-            W("#define BEGUN(k) (!SPLIT && g.begun[k])\n");
+            W("#define BEGUN(k) (SPLIT != 1 && g.begun[k] && j < n_inner)\n");
         write_entry(w);
         if (fr_nest_accumulates(w->nest))
             write_columns(w);

@@ -40,8 +40,10 @@ size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
 
 enum { FR_CUDA_PIECES = 1024 };     /* of a row, at most */
 
-/* Whether a form of the kernel has many blocks share a row, or a column of rows that accumulate. */
+/* Whether a form of the kernel has many blocks share a row, or a column of rows that accumulate; whether one has a block's
+ * threads share columns, without another order of rows. */
 bool   fr_cuda_splits(const struct fr_nest *);
+bool   fr_cuda_has_lines(const struct fr_nest *);
 /* Such rows: bytes of what becomes of each piece, and whether a phase has something to do. Phase s < n_stages is a stage, of
  * which blocks take pieces; phase n_stages stores what there is of whole rows, and a block has a row. */
 size_t fr_cuda_piece_bytes(const struct fr_nest *);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "jit/emit_cuda.h"
 #include "jit/recipe.h"
 
 /* ---- names and types --------------------------------------------------------------------- */
@@ -212,7 +213,7 @@ fr_write_store(struct fr_writer *w, fr_dtype d, const struct fr_names *mem,
 }
 
 /* operand = combine(operand, value). In C the launcher has filled the operand. In CUDA C a thread has the accumulators of its
- * column as c5; where rows have stages the first value of all finds the identity in the operand's place. */
+ * column as c5, or leaves the value for the one that has; where rows have stages the first value of all finds the identity in the operand's place. */
 static void
 write_accum(struct fr_writer *w, int i)
 {
@@ -230,8 +231,17 @@ write_accum(struct fr_writer *w, int i)
     }
     if (!cuda)
         fr_write_load(w, in->dtype, &args[0], &mem);
+    if (cuda && !in_memory && fr_cuda_has_lines(w->nest)) {
+        struct fr_names line = fr_names_line(i, in->dtype);
+
+        W("#if SPLIT == 2\n");
+        fr_write_store(w, in->dtype, &line, &args[1], "");
+        W("#else\n");
+    }
     fr_write_op(w, fr_op_info[in->op].combine, in->dtype, args, &sum, sum.s[0]);
     fr_write_store(w, in->dtype, in_memory ? &mem : &args[0], &sum, "");
+    if (cuda && !in_memory && fr_cuda_has_lines(w->nest))
+        W("#endif\n");
 }
 
 /* Declares the accumulators of a column, with what they begin with; or puts them into memory. */

@@ -117,6 +117,12 @@ void fr_write_pieces(struct fr_writer *, const struct fr_pass *);
 void fr_write_piece_walk(struct fr_writer *, const struct fr_pass *, size_t *at);
 /* The accumulators of a block's columns joined, and put where they belong. */
 void fr_write_column_parts(struct fr_writer *);
+/* Rows at a time, whose loads are under way together: fewer of what is long. */
+int  fr_unrolled(const struct fr_nest *);
+/* Where values wait for the line that adds them, at `at`; the loop over rows, up to what is done with one, and from there on. */
+struct fr_names fr_names_line(int inst, fr_dtype);
+void fr_write_lines(struct fr_writer *);
+void fr_write_lines_end(struct fr_writer *);
 
 /* emit_source.c: what has been written as a CUDA kernel, with what it calls in front; ends the writer's text. */
 fr_status fr_text_kernel(struct fr_text *out, struct fr_writer *, const char *what, fr_dtype);

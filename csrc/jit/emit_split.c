@@ -11,13 +11,16 @@
  *
  *         rows 0 4 8 ..   1 5 9 ..   2 6 10 ..   3 7 11 ..
  *                  \          \         /           /           line 0 + line 2, line 1 + line 3,
- *                   `----------`-------'-----------'            then those two */
+ *                   `----------`-------'-----------'            then those two
+ *
+ *     lines     (SPLIT=2) Columns again, in the order of their rows: all lines of a block but the first compute what accumulates in
+ *               a tile of rows, and the first adds up what they have left in shared memory of the tile before. */
 #include <stdio.h>
 
 #include "jit/emit_cuda.h"
 #include "jit/emit_nest.h"
 
-enum { WARPS = FR_CUDA_THREADS / 32 };
+enum { WARPS = FR_CUDA_THREADS / 32, TILE_BYTES = 16 << 10 /* of values that wait, of which there are two */ };
 
 bool
 fr_cuda_splits(const struct fr_nest *nest)
@@ -195,4 +198,101 @@ fr_write_column_parts(struct fr_writer *w)
     for (uint32_t i = 0; i < w->nest->n_insts; i++)
         if (w->nest->insts[i].kind == FR_INST_ACCUM)
             write_accumulator(w, (int)i);
+}
+
+int
+fr_unrolled(const struct fr_nest *nest)
+{
+    int n = 8;
+
+    while (n > 2 && (uint32_t)n * nest->n_insts > 128)
+        n /= 2;
+    return n;
+}
+
+/* ---- rows in order --------------------------------------------------------------------------- */
+
+/* Bytes of all values that accumulate in one element. */
+static int
+line_size(const struct fr_nest *nest)
+{
+    int n = 0;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM)
+            n += fr_dtype_size(nest->insts[i].dtype);
+    return n;
+}
+
+bool
+fr_cuda_has_lines(const struct fr_nest *nest)
+{
+    return fr_cuda_splits(nest) && !fr_nest_has_stages(nest) && 2 * FR_CUDA_THREADS * line_size(nest) <= TILE_BYTES;
+}
+
+/* Rows of a tile for each line. */
+static int
+line_rows(const struct fr_nest *nest)
+{
+    int n = fr_unrolled(nest);
+
+    while (n * FR_CUDA_THREADS * line_size(nest) > TILE_BYTES)
+        n /= 2;
+    return n;
+}
+
+struct fr_names
+fr_names_line(int inst, fr_dtype d)
+{
+    struct fr_names n;
+
+    for (int p = 0; p < 2; p++)
+        snprintf(n.s[p], sizeof n.s[p], fr_parts(d) == 2 ? "s%d[2 * at + %d]" : "s%d[at]", inst, p);
+    return n;
+}
+
+void
+fr_write_lines(struct fr_writer *w)
+{
+    const int n = line_rows(w->nest), bytes = n * FR_CUDA_THREADS * line_size(w->nest);
+    int       at = 0;
+
+    /* Widest first: each begins where its elements may lie. */
+    W("        __shared__ __align__(16) char tiles[2][%d];\n        const int64_t n_tile = (int64_t)(blockDim.y - 1) * %d;\n\n"
+      "        for (int64_t tile = 0, turn = 0; tile < n_lines + n_tile; tile += n_tile, turn ^= 1) {\n"
+      "            char *const from = tiles[turn ^ 1], *const to = tiles[turn];\n",
+      bytes, n);
+    for (int size = 16; size > 0; size /= 2)
+        for (uint32_t i = 0; i < w->nest->n_insts; i++) {
+            const struct fr_inst *in = &w->nest->insts[i];
+            const char           *type = fr_part_memory_type(in->dtype);
+
+            if (in->kind != FR_INST_ACCUM || fr_dtype_size(in->dtype) != size)
+                continue;
+            W("            %s *const s%u = (%s *)((threadIdx.y ? to : from) + %d);\n", type, i, type, at);
+            at += n * FR_CUDA_THREADS * size;
+        }
+    W("            const int64_t left = n_lines - tile - threadIdx.y + blockDim.y - 1, most = left / (blockDim.y - 1);\n"
+      "            const int n_mine = threadIdx.y == 0 || j >= n_inner || most < 0 ? 0 : most < %d ? (int)most : %d;\n\n"
+      "            #pragma unroll %d\n            for (int k = 0; k < n_mine; k++) {\n"
+      "            const unsigned line = k * (blockDim.y - 1) + threadIdx.y - 1, at = line * blockDim.x + threadIdx.x;\n"
+      "            const int64_t i = tile + line;\n\n", n, n, n);
+}
+
+void
+fr_write_lines_end(struct fr_writer *w)
+{
+    W("            if (threadIdx.y == 0 && tile > 0) {\n"
+      "                const int n = (int)(n_lines - (tile - n_tile) < n_tile ? n_lines - (tile - n_tile) : n_tile);\n\n"
+      "                #pragma unroll 8\n                for (int k = 0; k < n; k++) {\n"
+      "                    const unsigned at = k * blockDim.x + threadIdx.x;\n\n");
+    w->indent = "                    ";
+    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
+        const struct fr_inst *in = &w->nest->insts[i];
+        struct fr_names       mem = fr_names_line((int)i, in->dtype);
+
+        if (in->kind == FR_INST_ACCUM)
+            write_combined(w, (int)i, &mem, false);
+    }
+    W("                }\n            }\n            __syncthreads();\n        }\n");
 }

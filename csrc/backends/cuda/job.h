@@ -58,6 +58,9 @@ fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
 
 /* Whether many blocks share a row or a column: decided by shapes alone, so that sums are the same on every device. */
 bool      fr_cuda_wants_split(const struct fr_cuda_job *);
+/* Otherwise: whether lines of a block share columns, whose rows are added in their order all the same. */
+bool      fr_cuda_wants_lines(const struct fr_cuda_job *);
+/* In a form for the one or the other. */
 fr_status fr_cuda_launch_split(struct fr_cuda_job *, fr_cuda_function, struct fr_err *);
 
 /* ---- stream.c ---- */

@@ -40,6 +40,7 @@ fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, st
     c->vector = fr_cuda_vector(nest);
     c->accumulates = fr_nest_accumulates(nest);
     c->splits = fr_cuda_splits(nest);
+    c->has_lines = fr_cuda_has_lines(nest);
     for (uint32_t i = 0; i < nest->n_insts; i++)
         c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && (nest->insts[i].op == FR_OP_sum || nest->insts[i].op == FR_OP_prod) &&
                      (fr_dtype_is_float(nest->insts[i].dtype) || fr_dtype_is_complex(nest->insts[i].dtype));
@@ -165,7 +166,7 @@ fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
     snprintf(d->vector, sizeof d->vector, "-DVEC=%d", c->vector);
     d->define[0] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
     d->define[1] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
-    d->define[2] = form & FR_CUDA_SPLIT ? "-DSPLIT=1" : form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : form & FR_CUDA_VECTORS ? d->vector : NULL;
+    d->define[2] = form & FR_CUDA_SPLIT ? "-DSPLIT=1" : form & FR_CUDA_SHARED_COLUMNS ? "-DSPLIT=2" : form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : form & FR_CUDA_VECTORS ? d->vector : NULL;
 }
 
 /* More than 48 KB have to be asked for. */

@@ -20,7 +20,8 @@ struct fr_cuda_code {
 enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
        FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */,
        FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */,
-       FR_CUDA_SPLIT = 16 /* many blocks share a row or a column */, FR_CUDA_FORMS = 32 };
+       FR_CUDA_SPLIT = 16 /* many blocks share a row or a column */,
+       FR_CUDA_SHARED_COLUMNS = 32 /* lines of a block share columns */, FR_CUDA_FORMS = 64 };
 /* Shared memory of a block for what is kept of its rows, beside what sums and accumulators have there: of a long one, or of
  * several short ones, so that a multiprocessor still has many blocks. */
 enum { FR_CUDA_ROW_BYTES = 92 << 10, FR_CUDA_ROWS_BYTES = 40 << 10, FR_CUDA_STATIC_BYTES = 7 << 10 };
@@ -31,7 +32,7 @@ struct fr_cuda_kernel {
     struct fr_cuda_code   code[FR_CUDA_FORMS];
     int                   vector;     /* elements of one */
     bool                  has_stages, accumulates, streams;
-    bool                  splits, rounds;   /* has the form; some accumulator depends on the order of its rows */
+    bool                  splits, has_lines, rounds;    /* has such forms; some accumulator depends on the order of its rows */
 };
 
 fr_status fr_cuda_kernel_new(const struct fr_backend *, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);

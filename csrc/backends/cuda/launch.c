@@ -95,6 +95,8 @@ choose_form(const struct fr_cuda_job *j)
 
     if (fr_cuda_wants_split(j))
         return form | FR_CUDA_SPLIT;
+    if (fr_cuda_wants_lines(j))
+        return form | FR_CUDA_SHARED_COLUMNS;
     if (!j->kernel->has_stages)
         return form | (has_vectors(j) ? FR_CUDA_VECTORS : 0);
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
@@ -184,7 +186,7 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     int                    form = choose_form(j), most_shared;
     fr_status              st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
 
-    if (st == FR_OK && form & FR_CUDA_SPLIT)
+    if (st == FR_OK && form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
         return fr_cuda_launch_split(j, f, err);
     /* What its sums have in shared memory leaves no room for rows. */
     if (st == FR_OK && form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(form) > (size_t)most_shared) {

@@ -12,6 +12,7 @@ enum { LONG_ROW = 16384,           /* elements; a block has read fewer before a 
        EACH = 32,                  /* a piece has so many times more elements than its row has pieces: all of them read those */
        FEW_COLUMNS = 4096, MANY_ROWS = 4096,                /* where the order of rows matters, and where it does not */
        EXACT_COLUMNS = 65536, EXACT_ROWS = 256,
+       SOME_COLUMNS = 65536, SOME_ROWS = 64,                /* where a thread for each column leaves much of a device idle */
        WIDE = 32,                  /* columns of a block: its warps read whole lines of memory */
        LINE_ROWS = 16, BLOCKS = 1024 };
 
@@ -84,7 +85,7 @@ choose_grid(const struct fr_cuda_job *j)
     g.x = fr_cuda_blocks(j->n_inner, g.block_x, FR_CUDA_GRID_X);
     g.z = fr_cuda_blocks(n_kept, 1, FR_CUDA_GRID_YZ);
     most = BLOCKS / ((int64_t)g.x * g.z);
-    if (!j->joins && most > 1)
+    if (!j->joins && most > 1 && fr_cuda_wants_split(j))
         g.y = fr_cuda_blocks(n_rows / ((int64_t)g.block_y * LINE_ROWS), 1, most);
     return g;
 }
@@ -110,7 +111,7 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
             n_bytes += part_bytes(j, &g, &nest->insts[i]);
     if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for parts of columns", n_bytes);
-    if (j->kernel->rounds && !j->joins)
+    if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j))
         fr_count_way(FR_WAY_device_trees);
     st = fr_cuda_start(j, f, &g, &given, err);
     for (uint32_t i = 0; i < nest->n_insts && g.y > 1 && st == FR_OK; i++) {
@@ -135,6 +136,15 @@ fr_cuda_wants_split(const struct fr_cuda_job *j)
     if (!j->kernel->splits)
         return false;
     return j->kernel->has_stages ? n_pieces(j) >= 4 : columns_are_few(j);
+}
+
+bool
+fr_cuda_wants_lines(const struct fr_cuda_job *j)
+{
+    const int64_t n_columns = j->n_inner * fr_cuda_kept_indices(j);
+
+    return j->kernel->has_lines && !j->joins && n_columns > 0 && n_columns < SOME_COLUMNS &&
+           j->n_rows * fr_cuda_walked_indices(j) >= SOME_ROWS;
 }
 
 fr_status

@@ -60,10 +60,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
-#ifndef SPLIT /* whether many blocks share a row or a column */
+#ifndef SPLIT /* whether many blocks share a row or a column; 2: lines of a block share columns */
 #define SPLIT 0
 #endif
-#define BEGUN(k) (!SPLIT && g.begun[k])
+#define BEGUN(k) (SPLIT != 1 && g.begun[k] && j < n_inner)
 
 extern "C" __global__ void __launch_bounds__(256)
 frit_nest(const __grid_constant__ struct nest_args g)
@@ -92,8 +92,31 @@ frit_nest(const __grid_constant__ struct nest_args g)
         ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
         float c2 = BEGUN(1) ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
         float c3 = BEGUN(2) ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
+#if SPLIT == 2
+        __shared__ __align__(16) char tiles[2][16384];
+        const int64_t n_tile = (int64_t)(blockDim.y - 1) * 8;
+
+        for (int64_t tile = 0, turn = 0; tile < n_lines + n_tile; tile += n_tile, turn ^= 1) {
+            char *const from = tiles[turn ^ 1], *const to = tiles[turn];
+            float *const s2 = (float *)((threadIdx.y ? to : from) + 0);
+            float *const s3 = (float *)((threadIdx.y ? to : from) + 8192);
+            const int64_t left = n_lines - tile - threadIdx.y + blockDim.y - 1, most = left / (blockDim.y - 1);
+            const int n_mine = threadIdx.y == 0 || j >= n_inner || most < 0 ? 0 : most < 8 ? (int)most : 8;
+
+            #pragma unroll 8
+            for (int k = 0; k < n_mine; k++) {
+            const unsigned line = k * (blockDim.y - 1) + threadIdx.y - 1, at = line * blockDim.x + threadIdx.x;
+            const int64_t i = tile + line;
+
+#elif SPLIT
+        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+        const int64_t n_mine = j >= n_inner || mine >= n_lines ? 0 : (n_lines - mine - 1) / lines + 1;
+
+        #pragma unroll 8
+        for (int64_t k = 0; k < n_mine; k++) {
+            const int64_t i = mine + k * lines;
+#endif
 #if SPLIT
-        for (int64_t i = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; i < n_lines; i += (int64_t)gridDim.y * blockDim.y) {
             const int64_t row = OUTER ? i % g.n_rows : i;
 
             if (OUTER && i / g.n_rows != walked) {
@@ -115,20 +138,50 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
                 float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
                 float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
-                if (j < n_inner) {
+                if (SPLIT || j < n_inner) {
                     const float v0 = p0[j];
                     const float v1 = v0 * v0;
+#if SPLIT == 2
+                    s2[at] = v1;
+#else
                     const float n2 = c2 + v1;
                     c2 = n2;
+#endif
+#if SPLIT == 2
+                    s3[at] = v0;
+#else
                     const bool n3_1 = v0 < c3;
                     const bool n3_2 = c3 != c3;
                     const bool n3_3 = n3_1 | n3_2;
                     const float n3 = n3_3 ? c3 : v0;
                     c3 = n3;
+#endif
                 }
             }
         }
-#if SPLIT
+#if SPLIT == 2
+            if (threadIdx.y == 0 && tile > 0) {
+                const int n = (int)(n_lines - (tile - n_tile) < n_tile ? n_lines - (tile - n_tile) : n_tile);
+
+                #pragma unroll 8
+                for (int k = 0; k < n; k++) {
+                    const unsigned at = k * blockDim.x + threadIdx.x;
+
+                    const float o2 = s2[at];
+                    const float n2 = c2 + o2;
+                    c2 = n2;
+                    const float o3 = s3[at];
+                    const bool n3_1 = o3 < c3;
+                    const bool n3_2 = c3 != c3;
+                    const bool n3_3 = n3_1 | n3_2;
+                    const float n3 = n3_3 ? c3 : o3;
+                    c3 = n3;
+                }
+            }
+            __syncthreads();
+        }
+#endif
+#if SPLIT == 1
         __shared__ __align__(16) char parts[16 * 256];
         char *to = g.scratch;
 
@@ -193,7 +246,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
             to += (gridDim.y * g.n_shared_indices * n_inner * 4 + 15) / 16 * 16;
         }
 #else
-        if (j < n_inner) {
+        if (j < n_inner && (SPLIT == 0 || threadIdx.y == 0)) {
             AT(float, ptr[1], j * inner_stride[1])[0] = c2;
             AT(float, ptr[2], j * inner_stride[2])[0] = c3;
         }

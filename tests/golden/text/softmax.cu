@@ -62,7 +62,7 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
     return p;
 }
 
-#ifndef SPLIT /* whether many blocks share a row or a column */
+#ifndef SPLIT /* whether many blocks share a row or a column; 2: lines of a block share columns */
 #define SPLIT 0
 #endif
 
