@@ -103,7 +103,7 @@ def arguments(ptr, row, inner, n_rows, n_inner, scalars, scratch, n_pieces=1, ph
     words = np.zeros(n * (4 + OUTER), np.int64)
     for at, values in ((0, ptr), (n, row), (2 * n, inner)):
         words[at:at + len(values)] = np.frombuffer(bytes(values), np.int64)
-    rest = [n_rows, n_inner, *[0] * OUTER, 0, 0, 1, 1, scratch, n_pieces, phase]
+    rest = [n_rows, n_inner, *[0] * OUTER, 0, 0, 1, 1, scratch, n_pieces, phase, 0]
     pad = [0] * ((len(words) + len(rest)) % 2)
     return np.concatenate([words, rest, pad, np.frombuffer(bytes(scalars), np.int64)]).astype(np.int64)
 

@@ -201,10 +201,10 @@ def lines(x, n, op):                            # line k takes rows k, k + n, ..
 def halves(x, op):                              # of lines [block, line, column]
     while x.shape[1] > 1: x = op(x[:, :x.shape[1] // 2], x[:, x.shape[1] // 2:])
     return x[:, 0]
-def tree(x, op=np.add, kept=1):
+def tree(x, op=np.add):
     wide = min(32, 1 << (x.shape[1] - 1).bit_length())
     high = 256 // wide
-    blocks = max(1, min(len(x) // (16 * high), 1024 // (-(-x.shape[1] // wide) * kept)))
+    blocks = max(1, min(len(x) // (16 * high), 1024 // -(-x.shape[1] // wide)))
     parts = halves(lines(x, blocks * high, op).reshape(blocks, high, -1), op)
     return parts[0] if blocks == 1 else halves(lines(parts, high, op)[None], op)[0]
 """
@@ -236,11 +236,29 @@ for shape in (4095, 4), (300, 50), (4096, 4096):                # NumPy's order
 t = frit.asarray(x)
 s = (t - t.mean(1, keepdims=True)).sum(0)       # rows with stages stream into the columns
 if not same(s, tree(x - x.mean(1, keepdims=True))): wrong.append("stages")
-a = draw(3, 5000, 4)
-for k, b in enumerate(np.asarray(frit.asarray(a).sum(1))):
-    if not same(b, tree(a[k], kept=3)): wrong.append(["kept", k])
+a, b = draw(5000, 3, 4), draw(3, 1)
+t = frit.asarray(a)
+for s in t.sum(0), t.transpose(1, 0, 2).sum(1), frit.asarray(a.transpose(1, 0, 2).copy()).sum(1):
+    if not same(s, tree(a.reshape(5000, 12)).reshape(3, 4)): wrong.append("kept axes")
+p = t * b                                       # the same where kept axes do not merge, and where nothing is fused
+s = p.sum(0)
+frit.eval(p)
+q = t * b; u = q.sum(0); del q
+if not same(s, tree((a * b).reshape(5000, 12)).reshape(3, 4)) or not same(u, s): wrong.append("not merged")
+a = draw(300, 40, 5)
+if not same((frit.asarray(a) * draw(1)[0] * 0 + frit.asarray(a)).sum((0, 1)), tree(a.reshape(-1, 5))): wrong.append("walked")
 say(wrong)
 """, FRIT_EAGER_ELEMS="0") == []
+
+
+def test_rows_that_come_by_and_by_have_one_tree():
+    """64 MB of rows with stages at a time, whose lines wait in memory for the next."""
+    assert said(MODEL_OF_COLUMNS + """
+x = draw(1400001, 3, dtype="c16")
+t = frit.asarray(x)
+s = (t - t.mean(1, keepdims=True)).sum(0)
+say([launches(s), same(s, tree(x - x.mean(1, keepdims=True))), frit.stats()["device_trees"]])
+""", FRIT_EAGER_ELEMS="0") == [5, True, 2]
 
 
 def test_few_columns_of_what_is_exact():

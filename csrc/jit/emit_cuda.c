@@ -50,7 +50,7 @@ write_head(struct fr_writer *w)
       " * the others are walked, and no accumulator moves along them. begun: those that have values in them. */\n"
       "struct nest_args {\n    char *ptr[%d];\n    int64_t row_stride[%d], inner_stride[%d], outer_stride[%d][%d];\n"
       "    int64_t begun[%d];\n    int64_t n_rows, n_inner, outer[%d], n_shared, n_outer, n_shared_indices, n_walked_indices;\n"
-      "    char *scratch;\n    int64_t n_pieces, phase;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
+      "    char *scratch;\n    int64_t n_pieces, phase, n_before;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
       "static_assert(sizeof(struct nest_args) == %zu, \"as jit/emit_cuda.h has it\");\n",
       n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
     /* (Functions that are called: what has outer axes calls each once, and NVRTC is done sooner.) */
@@ -184,16 +184,18 @@ write_columns(struct fr_writer *w)
 {
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
-    W("    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n"
-      "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n"
-      "#if SPLIT\n    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_cols; first += (int64_t)gridDim.x * blockDim.x) {\n"
-      "        const int64_t j = first + threadIdx.x, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;\n"
-      "        int64_t walked = 0;\n\n"
-      "#else\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
+    W("#if SPLIT\n    const int64_t n_all = g.n_shared_indices * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;\n\n"
+      "    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_all; first += (int64_t)gridDim.x * blockDim.x) {\n"
+      "        const int64_t column = first + threadIdx.x, o = OUTER && column < n_all ? column / n_inner : 0;\n"
+      "        const int64_t j = column < n_all ? column - o * n_inner : n_inner;\n        int64_t walked = 0;\n\n"
+      "#else\n    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
       "#endif\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
     fr_write_column(w, false);
+    W("#if SPLIT == 1\n");
+    fr_write_lines_left(w);
+    W("#endif\n");
     if (fr_cuda_has_lines(w->nest)) {
         W("#if SPLIT == 2\n");
         fr_write_lines(w);
@@ -201,9 +203,8 @@ write_columns(struct fr_writer *w)
     } else {
         W("#if SPLIT\n");
     }
-    W("        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;\n"
-      "        const int64_t n_mine = j >= n_inner || mine >= n_lines ? 0 : (n_lines - mine - 1) / lines + 1;\n\n"
-      "        #pragma unroll %d\n        for (int64_t k = 0; k < n_mine; k++) {\n            const int64_t i = mine + k * lines;\n"
+    W("        const int64_t n_mine = j >= n_inner || start >= n_lines ? 0 : (n_lines - start - 1) / lines + 1;\n\n"
+      "        #pragma unroll %d\n        for (int64_t k = 0; k < n_mine; k++) {\n            const int64_t i = start + k * lines;\n"
       "#endif\n#if SPLIT\n            const int64_t row = OUTER ? i %% g.n_rows : i;\n\n"
       "            if (OUTER && i / g.n_rows != walked) {\n                walked = i / g.n_rows;\n",
       fr_unrolled(w->nest));

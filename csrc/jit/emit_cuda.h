@@ -20,7 +20,7 @@ struct fr_cuda_rest {
     int64_t  n_shared, n_outer;                     /* axes: the first n_shared are spread over the grid */
     int64_t  n_shared_indices, n_walked_indices;    /* of all of them together, and of the others, which all accumulators reduce */
     uint64_t scratch;                               /* fr_cuda_row_bytes() for each row that is under way; of a split, its parts */
-    int64_t  n_pieces, phase;                       /* of rows that are split */
+    int64_t  n_pieces, phase, n_before;             /* of what is split (emit_split.c); rows that earlier launches had */
 };
 
 /* Where all of it begins, in bytes. */

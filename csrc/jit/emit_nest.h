@@ -115,7 +115,8 @@ void fr_write_join(struct fr_writer *, const struct fr_pass *);
 /* The functions of a pass; its walk over a piece, or what its pieces have become. *at: where its parts are in scratch. */
 void fr_write_pieces(struct fr_writer *, const struct fr_pass *);
 void fr_write_piece_walk(struct fr_writer *, const struct fr_pass *, size_t *at);
-/* The accumulators of a block's columns joined, and put where they belong. */
+/* What earlier launches have left of lines; the accumulators of a block's columns joined, and put where they belong. */
+void fr_write_lines_left(struct fr_writer *);
 void fr_write_column_parts(struct fr_writer *);
 /* Rows at a time, whose loads are under way together: fewer of what is long. */
 int  fr_unrolled(const struct fr_nest *);

@@ -7,7 +7,8 @@
  *     columns   The block's threads are blockDim.x columns by blockDim.y lines, and with those of the grid's y there are `lines` of
  *               them in all. A line takes each lines-th row, in order, from the identity on. Lines of a block are joined in halves,
  *               the upper half into the lower; the blocks of a column leave theirs in scratch, rows for a kernel that folds
- *               them likewise, in one block.
+ *               them likewise, in one block. Rows that come by and by are several launches: lines go on from what the last
+ *               has left (phase & 1), and are left for the next (phase & 2).
  *
  *         rows 0 4 8 ..   1 5 9 ..   2 6 10 ..   3 7 11 ..
  *                  \          \         /           /           line 0 + line 2, line 1 + line 3,
@@ -157,6 +158,27 @@ write_combined(struct fr_writer *w, int i, const struct fr_names *mem, bool mem_
     fr_write_store(w, in->dtype, &args[mem_first], &n, "");
 }
 
+void
+fr_write_lines_left(struct fr_writer *w)
+{
+    W("        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;\n"
+      "        const int64_t start = g.phase ? (mine + lines - g.n_before %% lines) %% lines : mine;\n        char *to = g.scratch;\n\n        if (g.phase & 1 && column < n_all) {\n");
+    w->indent = "            ";
+    for (uint32_t i = 0; i < w->nest->n_insts; i++) {
+        const struct fr_inst *in = &w->nest->insts[i];
+        struct fr_names       c = fr_names_make("", "c", (int)i, in->dtype);
+        const int             parts = fr_parts(in->dtype);
+
+        if (in->kind != FR_INST_ACCUM)
+            continue;
+        for (int p = 0; p < parts; p++)
+            W("            %s = ((%s *)to)[%d * (mine * n_all + column) + %d];\n", c.s[p], fr_part_memory_type(in->dtype), parts, p);
+        W("            to += (lines * n_all * %d + 15) / 16 * 16 + (gridDim.y * n_all * %d + 15) / 16 * 16;\n", fr_dtype_size(in->dtype),
+          fr_dtype_size(in->dtype));
+    }
+    W("        }\n        to = g.scratch;\n");
+}
+
 static void
 write_accumulator(struct fr_writer *w, int i)
 {
@@ -165,7 +187,11 @@ write_accumulator(struct fr_writer *w, int i)
     struct fr_names       c = fr_names_make("", "c", i, in->dtype), mem = {{"0", "0"}};
     const int             parts = fr_parts(in->dtype);
 
-    W("        {\n            %s *const part = (%s *)parts + %d * (threadIdx.y * blockDim.x + threadIdx.x);\n\n"
+    W("        if (g.phase) {\n            if (g.phase & 2 && column < n_all) {\n");
+    for (int p = 0; p < parts; p++)
+        W("                ((%s *)to)[%d * (mine * n_all + column) + %d] = %s;\n", type, parts, p, c.s[p]);
+    W("            }\n            to += (lines * n_all * %d + 15) / 16 * 16;\n        }\n", fr_dtype_size(in->dtype));
+    W("        if (!(g.phase & 2)) {\n            %s *const part = (%s *)parts + %d * (threadIdx.y * blockDim.x + threadIdx.x);\n\n"
       "            for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {\n",
       type, type, parts);
     for (int p = 0; p < parts; p++)
@@ -178,7 +204,7 @@ write_accumulator(struct fr_writer *w, int i)
     W("                }\n                __syncthreads();\n            }\n"
       "            if (gridDim.y > 1 && threadIdx.y == 0 && j < n_inner) {\n");
     for (int p = 0; p < parts; p++)
-        W("                ((%s *)to)[%d * ((blockIdx.y * g.n_shared_indices + o) * n_inner + j) + %d] = %s;\n", type, parts, p, c.s[p]);
+        W("                ((%s *)to)[%d * (blockIdx.y * n_all + column) + %d] = %s;\n", type, parts, p, c.s[p]);
     W("            } else if (threadIdx.y == 0 && j < n_inner) {\n"
       "                %s *const p = AT(%s, ptr[%d], j * inner_stride[%d]);\n\n                if (g.begun[%d]) {\n", type, type, in->operand,
       in->operand, in->operand);
@@ -188,13 +214,13 @@ write_accumulator(struct fr_writer *w, int i)
     W("                }\n");
     for (int p = 0; p < parts; p++)
         W("                p[%d] = %s;\n", p, c.s[p]);
-    W("            }\n            to += (gridDim.y * g.n_shared_indices * n_inner * %d + 15) / 16 * 16;\n        }\n", fr_dtype_size(in->dtype));
+    W("            }\n        }\n        to += (gridDim.y * n_all * %d + 15) / 16 * 16;\n", fr_dtype_size(in->dtype));
 }
 
 void
 fr_write_column_parts(struct fr_writer *w)
 {
-    W("        __shared__ __align__(16) char parts[16 * %d];\n        char *to = g.scratch;\n\n", FR_CUDA_THREADS);
+    W("        __shared__ __align__(16) char parts[16 * %d];\n\n", FR_CUDA_THREADS);
     for (uint32_t i = 0; i < w->nest->n_insts; i++)
         if (w->nest->insts[i].kind == FR_INST_ACCUM)
             write_accumulator(w, (int)i);

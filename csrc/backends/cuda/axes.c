@@ -124,6 +124,13 @@ fr_cuda_find_axes(struct fr_cuda_job *j, const struct fr_instance *in)
     while (j->here < j->n_axes && j->kind[j->here] == FR_CUDA_MIXED)
         j->here++;
     memset(j->begun, 0, sizeof j->begun);
+    j->in_order = false;
+    j->n_columns = j->n_inner;
+    j->n_column_rows = j->n_rows;
+    for (int a = 0; a < j->n_axes; a++) {
+        *(j->kind[a] == FR_CUDA_KEPT ? &j->n_columns : &j->n_column_rows) *= j->dim[a];
+        j->in_order |= a < j->here && j->kind[a] != FR_CUDA_KEPT;
+    }
 }
 
 static int64_t

@@ -23,6 +23,11 @@ struct fr_cuda_job {
     int      here;                         /* so many of the axes are walked by the launcher, the first ones */
     bool     begun[FR_MAX_OPERANDS];       /* accumulators that have values in them */
     bool     joins;                        /* its rows are what blocks have left: one block folds them */
+    bool     in_order;                     /* its rows are not all of a column's: they are added one after the other */
+    int64_t  n_columns, n_column_rows;     /* of all launches: elements that are kept, and rows of each */
+    int      phase;                        /* of lines (jit/emit_split.c) that have had n_before rows, and where they lie */
+    int64_t  n_before;
+    char    *lines;
     char    *args;                         /* room for the argument */
 };
 
@@ -47,7 +52,7 @@ bool      fr_cuda_next(const struct fr_cuda_job *, int64_t *at);
 struct fr_cuda_given {
     unsigned shared;                       /* bytes of shared memory */
     char    *scratch;
-    int64_t  n_pieces, phase;
+    int64_t  n_pieces, phase, n_before;
 };
 
 fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
@@ -56,6 +61,8 @@ fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
 
 /* ---- split.c ---- */
 
+/* How many lines a column of all these has, 0 without a tree: rows of an operation that depends on their order. */
+int64_t   fr_cuda_tree_lines(int64_t n_columns, int64_t n_rows);
 /* Whether many blocks share a row or a column: decided by shapes alone, so that sums are the same on every device. */
 bool      fr_cuda_wants_split(const struct fr_cuda_job *);
 /* Otherwise: whether lines of a block share columns, whose rows are added in their order all the same. */
@@ -65,14 +72,16 @@ fr_status fr_cuda_launch_split(struct fr_cuda_job *, fr_cuda_function, struct fr
 
 /* ---- stream.c ---- */
 
-/* Rows in scratch, of n elements each at every index of the job's kept axes, and the accumulator that they are folded into. */
+/* Rows in scratch, of n elements each at every index of the job's kept axes, and the accumulator that they are folded into.
+ * Some at a time, if they have lines to go on with: `phase` as in jit/emit_split.c. */
 struct fr_cuda_rows {
     int      operand;
     fr_op    op;
     fr_dtype dtype;
-    int64_t  n_rows, n;
-    char    *scratch;
-    bool     begun, joins;
+    int64_t  n_rows, n, n_columns, n_column_rows, n_before;
+    char    *scratch, *lines;
+    int      phase;
+    bool     begun, joins, in_order;
 };
 
 fr_status fr_cuda_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *, struct fr_err *);

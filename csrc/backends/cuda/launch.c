@@ -38,7 +38,8 @@ fill_args(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
     }
     *rest = (struct fr_cuda_rest){.n_rows = j->n_rows, .n_inner = j->n_inner, .n_outer = j->n_axes - j->here,
                                   .n_shared_indices = fr_cuda_kept_indices(j), .n_walked_indices = fr_cuda_walked_indices(j),
-                                  .scratch = (uint64_t)(uintptr_t)given->scratch, .n_pieces = given->n_pieces, .phase = given->phase};
+                                  .scratch = (uint64_t)(uintptr_t)given->scratch, .n_pieces = given->n_pieces, .phase = given->phase,
+                                  .n_before = given->n_before};
     for (int a = j->here; a < j->n_axes; a++) {
         rest->outer[a - j->here] = j->dim[a];
         rest->n_shared += j->kind[a] != FR_CUDA_WALKED;

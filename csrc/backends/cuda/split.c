@@ -59,41 +59,58 @@ launch_rows(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static bool
-columns_are_few(const struct fr_cuda_job *j)
-{
-    const bool    rounds = j->kernel->rounds;
-    const int64_t n_rows = j->n_rows * fr_cuda_walked_indices(j), n_columns = j->n_inner * fr_cuda_kept_indices(j);
-
-    if (n_columns < 1 || (!j->joins && n_rows < (rounds ? MANY_ROWS : EXACT_ROWS)))
-        return false;
-    return j->joins || (n_columns < (rounds ? FEW_COLUMNS : EXACT_COLUMNS) && !(rounds && fr_is_off(FR_OFF_device_trees)));
-}
-
-/* (Wider than long: 32 columns, or the least power of 2 that has them all.) */
+/* The threads of a block, 32 columns or the least power of 2 that has them all, and how many blocks a column has. */
 static struct fr_cuda_grid
-choose_grid(const struct fr_cuda_job *j)
+tree_grid(int64_t n_columns, int64_t n_rows)
 {
-    const int64_t       n_kept = fr_cuda_kept_indices(j), n_rows = j->n_rows * fr_cuda_walked_indices(j);
     struct fr_cuda_grid g = {1, 1, 1, 1, FR_CUDA_THREADS};
     int64_t             most;
 
-    while (g.block_x < WIDE && (int64_t)g.block_x < j->n_inner) {
+    while (g.block_x < WIDE && (int64_t)g.block_x < n_columns) {
         g.block_x *= 2;
         g.block_y /= 2;
     }
-    g.x = fr_cuda_blocks(j->n_inner, g.block_x, FR_CUDA_GRID_X);
-    g.z = fr_cuda_blocks(n_kept, 1, FR_CUDA_GRID_YZ);
-    most = BLOCKS / ((int64_t)g.x * g.z);
-    if (!j->joins && most > 1 && fr_cuda_wants_split(j))
-        g.y = fr_cuda_blocks(n_rows / ((int64_t)g.block_y * LINE_ROWS), 1, most);
+    most = BLOCKS / (n_columns / g.block_x + (n_columns % g.block_x != 0));
+    g.y = fr_cuda_blocks(n_rows / ((int64_t)g.block_y * LINE_ROWS), 1, most > 1 ? most : 1);
     return g;
 }
 
-static size_t
-part_bytes(const struct fr_cuda_job *j, const struct fr_cuda_grid *g, const struct fr_inst *in)
+int64_t
+fr_cuda_tree_lines(int64_t n_columns, int64_t n_rows)
 {
-    return ((size_t)(g->y * fr_cuda_kept_indices(j) * j->n_inner) * (size_t)fr_dtype_size(in->dtype) + 15) / 16 * 16;
+    const struct fr_cuda_grid g = tree_grid(n_columns, n_rows);
+
+    if (n_columns < 1 || n_columns >= FEW_COLUMNS || n_rows < MANY_ROWS || fr_is_off(FR_OFF_device_trees))
+        return 0;
+    return (int64_t)g.y * g.block_y;
+}
+
+static bool
+columns_are_few(const struct fr_cuda_job *j)
+{
+    if (j->joins)
+        return true;
+    if (j->kernel->rounds)
+        return !j->in_order && fr_cuda_tree_lines(j->n_columns, j->n_column_rows) > 0;
+    return j->n_columns > 0 && j->n_columns < EXACT_COLUMNS && j->n_rows * fr_cuda_walked_indices(j) >= EXACT_ROWS;
+}
+
+static struct fr_cuda_grid
+choose_grid(const struct fr_cuda_job *j)
+{
+    struct fr_cuda_grid g = tree_grid(j->n_columns, j->n_column_rows);
+
+    if (j->joins || !fr_cuda_wants_split(j))
+        g.y = 1;
+    g.x = fr_cuda_blocks(j->n_inner * fr_cuda_kept_indices(j), g.block_x, FR_CUDA_GRID_X);
+    return g;
+}
+
+/* Of n elements for each column. */
+static size_t
+part_bytes(const struct fr_cuda_job *j, int64_t n, const struct fr_inst *in)
+{
+    return ((size_t)(n * fr_cuda_kept_indices(j) * j->n_inner) * (size_t)fr_dtype_size(in->dtype) + 15) / 16 * 16;
 }
 
 static fr_status
@@ -101,30 +118,32 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
 {
     const struct fr_nest     *nest = j->kernel->k.nest;
     const struct fr_cuda_grid g = choose_grid(j);
-    struct fr_cuda_given      given = {0};
+    const int64_t             n_lines = j->phase ? (int64_t)g.y * g.block_y : 0, n_parts = g.y > 1 ? g.y : 0;
+    struct fr_cuda_given      given = {.scratch = j->lines, .phase = j->phase, .n_before = j->n_before};
     size_t                    n_bytes = 0, at = 0;
     struct fr_err             said;
     fr_status                 st;
 
-    for (uint32_t i = 0; i < nest->n_insts && g.y > 1; i++)
+    for (uint32_t i = 0; i < nest->n_insts && !j->phase; i++)
         if (nest->insts[i].kind == FR_INST_ACCUM)
-            n_bytes += part_bytes(j, &g, &nest->insts[i]);
+            n_bytes += part_bytes(j, n_parts, &nest->insts[i]);
     if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for parts of columns", n_bytes);
     if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j))
         fr_count_way(FR_WAY_device_trees);
     st = fr_cuda_start(j, f, &g, &given, err);
-    for (uint32_t i = 0; i < nest->n_insts && g.y > 1 && st == FR_OK; i++) {
+    for (uint32_t i = 0; i < nest->n_insts && n_parts && !(j->phase & 2) && st == FR_OK; i++) {
         const struct fr_inst *in = &nest->insts[i];
         struct fr_cuda_rows   rows = {.operand = in->operand, .op = (fr_op)in->op, .dtype = in->dtype, .n_rows = g.y, .n = j->n_inner,
-                                      .scratch = given.scratch + at, .begun = j->begun[in->operand], .joins = true};
+                                      .n_columns = j->n_columns, .n_column_rows = g.y, .begun = j->begun[in->operand], .joins = true};
 
         if (in->kind != FR_INST_ACCUM)
             continue;
+        rows.scratch = given.scratch + at + part_bytes(j, n_lines, in);
         st = fr_cuda_fold(&rows, j, err);
-        at += part_bytes(j, &g, in);
+        at += part_bytes(j, n_lines, in) + part_bytes(j, n_parts, in);
     }
-    fr_cuda_free(j->device->backend, given.scratch, n_bytes);
+    fr_cuda_free(j->device->backend, j->phase ? NULL : given.scratch, n_bytes);
     return st;
 }
 
@@ -141,9 +160,7 @@ fr_cuda_wants_split(const struct fr_cuda_job *j)
 bool
 fr_cuda_wants_lines(const struct fr_cuda_job *j)
 {
-    const int64_t n_columns = j->n_inner * fr_cuda_kept_indices(j);
-
-    return j->kernel->has_lines && !j->joins && n_columns > 0 && n_columns < SOME_COLUMNS &&
+    return j->kernel->has_lines && j->n_columns > 0 && j->n_columns < SOME_COLUMNS &&
            j->n_rows * fr_cuda_walked_indices(j) >= SOME_ROWS;
 }
 

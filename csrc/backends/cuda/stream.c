@@ -10,7 +10,7 @@ static const int64_t STREAM_BYTES = 64 << 20;    /* of scratch at a time */
 
 struct stream {
     struct fr_cuda_rows rows;
-    size_t              n_bytes;
+    size_t              n_bytes, lines_bytes;
 };
 
 fr_status
@@ -48,6 +48,12 @@ fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struc
     fr_cuda_find_axes(f, &in);
     f->begun[1] = rows->begun;
     f->joins = rows->joins;
+    f->in_order = rows->in_order;
+    f->n_columns = rows->n_columns;
+    f->n_column_rows = rows->n_column_rows;
+    f->phase = rows->phase;
+    f->n_before = rows->n_before;
+    f->lines = rows->lines;
     st = fr_cuda_launch_once(f, err);
 out:
     fr_free(f->args);
@@ -65,9 +71,9 @@ find_streams(const struct fr_cuda_job *j, struct stream *s)
         const struct fr_inst *in = &nest->insts[i];
 
         if (in->kind == FR_INST_STORE && nest->operands[in->operand].flags & FR_OPERAND_STREAM)
-            s[n++].rows = (struct fr_cuda_rows){.operand = in->operand, .dtype = in->dtype,
-                                                .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
-                                                .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1};
+            s[n++] = (struct stream){.rows = {.operand = in->operand, .dtype = in->dtype,
+                                              .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
+                                              .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1}};
     }
     return n;
 }
@@ -98,7 +104,9 @@ run_rows(struct fr_cuda_job *j, struct stream *s, int n_streams, char *const *ba
     memcpy(j->inner, inner, sizeof inner);
     for (int i = 0; i < n_streams && st == FR_OK; i++) {
         s[i].rows.n_rows = n;
-        s[i].rows.begun = begun[i] || first > 0;
+        s[i].rows.n_before = first;
+        s[i].rows.phase = s[i].rows.lines ? (first > 0) + 2 * (first + n < n_rows) : 0;
+        s[i].rows.begun = begun[i] || (first > 0 && !s[i].rows.lines);
         j->ptr[s[i].rows.operand] = base[s[i].rows.operand];
         st = fr_cuda_fold(&s[i].rows, j, err);
     }
@@ -114,6 +122,33 @@ find_begun(const struct fr_cuda_job *j, const struct stream *s, int n_streams, c
         for (int a = 0; a < j->here; a++)
             begun[i] |= at[a] && j->outer[s[i].rows.operand][a] == 0;
     }
+}
+
+/* Rows that come in several parts have the lines of all rows, which wait in memory between. Where other axes are reduced, too,
+ * each index of them is added to the last in order, and so are the rows. */
+static fr_status
+find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct fr_err *err)
+{
+    struct fr_cuda_rows *r = &s->rows;
+    struct fr_kernel    *k;
+    struct fr_err        said;
+    int64_t              n_lines;
+    fr_status            st = fr_cuda_fold_kernel(j->device, r->op, r->dtype, &k, err);
+
+    r->n_columns = r->n;
+    r->n_column_rows = j->n_rows;
+    for (int a = 0; a < j->n_axes; a++)
+        if (j->outer[r->operand][a] == 0)
+            r->in_order = true;
+        else
+            r->n_columns *= j->dim[a];
+    if (st != FR_OK || r->in_order || most >= j->n_rows || !((struct fr_cuda_kernel *)k)->rounds ||
+        !(n_lines = fr_cuda_tree_lines(r->n_columns, r->n_column_rows)))
+        return st;
+    s->lines_bytes = 2 * ((size_t)(n_lines * r->n) * (size_t)fr_dtype_size(r->dtype) + 16);   /* (and parts of blocks) */
+    if (!(r->lines = fr_cuda_alloc(s->lines_bytes, &said)))
+        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for lines of columns", s->lines_bytes);
+    return FR_OK;
 }
 
 fr_status
@@ -137,6 +172,8 @@ fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
     for (int i = 0; i < n_streams; i++)
         if (!(s[i].rows.scratch = fr_cuda_alloc(j->device->backend, s[i].n_bytes, &said)))
             TRY(fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
+    for (int i = 0; i < n_streams; i++)
+        TRY(find_lines(j, &s[i], most, err));
     j->here = j->n_axes;
     memcpy(origin, j->ptr, sizeof origin);
     do {
@@ -148,7 +185,9 @@ fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
             TRY(run_rows(j, s, n_streams, base, first, j->n_rows - first < most ? j->n_rows - first : most, begun, err));
     } while (fr_cuda_next(j, at));
 out:
-    for (int i = 0; i < n_streams; i++)
+    for (int i = 0; i < n_streams; i++) {
         fr_cuda_free(j->device->backend, s[i].rows.scratch, s[i].n_bytes);
+        fr_cuda_free(j->device->backend, s[i].rows.lines, s[i].lines_bytes);
+    }
     return st;
 }

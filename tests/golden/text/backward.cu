@@ -32,7 +32,7 @@ struct nest_args {
     int64_t begun[4];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
-    int64_t n_pieces, phase;
+    int64_t n_pieces, phase, n_before;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
 static_assert(sizeof(struct nest_args) == 384, "as jit/emit_cuda.h has it");

@@ -36,7 +36,7 @@ struct nest_args {
     int64_t begun[3];
     int64_t n_rows, n_inner, outer[4], n_shared, n_outer, n_shared_indices, n_walked_indices;
     char *scratch;
-    int64_t n_pieces, phase;
+    int64_t n_pieces, phase, n_before;
     struct __align__(16) { char bytes[16]; } scalars[1];
 };
 static_assert(sizeof(struct nest_args) == 320, "as jit/emit_cuda.h has it");
@@ -77,14 +77,17 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)row_stride;
     (void)inner_stride;
     (void)n_inner;
-    const int64_t n_cols = n_inner > 0 ? n_inner : 1;
-    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
 #if SPLIT
-    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_cols; first += (int64_t)gridDim.x * blockDim.x) {
-        const int64_t j = first + threadIdx.x, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;
+    const int64_t n_all = g.n_shared_indices * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;
+
+    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_all; first += (int64_t)gridDim.x * blockDim.x) {
+        const int64_t column = first + threadIdx.x, o = OUTER && column < n_all ? column / n_inner : 0;
+        const int64_t j = column < n_all ? column - o * n_inner : n_inner;
         int64_t walked = 0;
 
 #else
+    const int64_t n_cols = n_inner > 0 ? n_inner : 1;
+    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
     for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {
 #endif
         ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
@@ -92,6 +95,19 @@ frit_nest(const __grid_constant__ struct nest_args g)
         ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
         float c2 = BEGUN(1) ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
         float c3 = BEGUN(2) ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
+#if SPLIT == 1
+        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
+        const int64_t start = g.phase ? (mine + lines - g.n_before % lines) % lines : mine;
+        char *to = g.scratch;
+
+        if (g.phase & 1 && column < n_all) {
+            c2 = ((float *)to)[1 * (mine * n_all + column) + 0];
+            to += (lines * n_all * 4 + 15) / 16 * 16 + (gridDim.y * n_all * 4 + 15) / 16 * 16;
+            c3 = ((float *)to)[1 * (mine * n_all + column) + 0];
+            to += (lines * n_all * 4 + 15) / 16 * 16 + (gridDim.y * n_all * 4 + 15) / 16 * 16;
+        }
+        to = g.scratch;
+#endif
 #if SPLIT == 2
         __shared__ __align__(16) char tiles[2][16384];
         const int64_t n_tile = (int64_t)(blockDim.y - 1) * 8;
@@ -109,12 +125,11 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const int64_t i = tile + line;
 
 #elif SPLIT
-        const int64_t lines = (int64_t)gridDim.y * blockDim.y, mine = (int64_t)blockIdx.y * blockDim.y + threadIdx.y;
-        const int64_t n_mine = j >= n_inner || mine >= n_lines ? 0 : (n_lines - mine - 1) / lines + 1;
+        const int64_t n_mine = j >= n_inner || start >= n_lines ? 0 : (n_lines - start - 1) / lines + 1;
 
         #pragma unroll 8
         for (int64_t k = 0; k < n_mine; k++) {
-            const int64_t i = mine + k * lines;
+            const int64_t i = start + k * lines;
 #endif
 #if SPLIT
             const int64_t row = OUTER ? i % g.n_rows : i;
@@ -183,9 +198,14 @@ frit_nest(const __grid_constant__ struct nest_args g)
 #endif
 #if SPLIT == 1
         __shared__ __align__(16) char parts[16 * 256];
-        char *to = g.scratch;
 
-        {
+        if (g.phase) {
+            if (g.phase & 2 && column < n_all) {
+                ((float *)to)[1 * (mine * n_all + column) + 0] = c2;
+            }
+            to += (lines * n_all * 4 + 15) / 16 * 16;
+        }
+        if (!(g.phase & 2)) {
             float *const part = (float *)parts + 1 * (threadIdx.y * blockDim.x + threadIdx.x);
 
             for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
@@ -199,7 +219,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 __syncthreads();
             }
             if (gridDim.y > 1 && threadIdx.y == 0 && j < n_inner) {
-                ((float *)to)[1 * ((blockIdx.y * g.n_shared_indices + o) * n_inner + j) + 0] = c2;
+                ((float *)to)[1 * (blockIdx.y * n_all + column) + 0] = c2;
             } else if (threadIdx.y == 0 && j < n_inner) {
                 float *const p = AT(float, ptr[1], j * inner_stride[1]);
 
@@ -210,9 +230,15 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 }
                 p[0] = c2;
             }
-            to += (gridDim.y * g.n_shared_indices * n_inner * 4 + 15) / 16 * 16;
         }
-        {
+        to += (gridDim.y * n_all * 4 + 15) / 16 * 16;
+        if (g.phase) {
+            if (g.phase & 2 && column < n_all) {
+                ((float *)to)[1 * (mine * n_all + column) + 0] = c3;
+            }
+            to += (lines * n_all * 4 + 15) / 16 * 16;
+        }
+        if (!(g.phase & 2)) {
             float *const part = (float *)parts + 1 * (threadIdx.y * blockDim.x + threadIdx.x);
 
             for (unsigned half = blockDim.y / 2; half > 0; half /= 2) {
@@ -229,7 +255,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 __syncthreads();
             }
             if (gridDim.y > 1 && threadIdx.y == 0 && j < n_inner) {
-                ((float *)to)[1 * ((blockIdx.y * g.n_shared_indices + o) * n_inner + j) + 0] = c3;
+                ((float *)to)[1 * (blockIdx.y * n_all + column) + 0] = c3;
             } else if (threadIdx.y == 0 && j < n_inner) {
                 float *const p = AT(float, ptr[2], j * inner_stride[2]);
 
@@ -243,8 +269,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 }
                 p[0] = c3;
             }
-            to += (gridDim.y * g.n_shared_indices * n_inner * 4 + 15) / 16 * 16;
         }
+        to += (gridDim.y * n_all * 4 + 15) / 16 * 16;
 #else
         if (j < n_inner && (SPLIT == 0 || threadIdx.y == 0)) {
             AT(float, ptr[1], j * inner_stride[1])[0] = c2;
