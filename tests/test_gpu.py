@@ -808,3 +808,16 @@ again = _core.stats()
 say([first["n_kernels"], first["n_compiled"], again["n_compiled"] - first["n_compiled"], 0])
 """, FRIT_CACHE="0")
     assert n == 5 and compiled == 4 and more == 0, (n, compiled, more)      # (both scans are one kernel)
+
+
+def test_forms_for_few_outputs_are_the_ones_that_are_compiled():
+    """What is asked for while a plan is made is what is launched, folds included: nothing is compiled for nobody."""
+    assert said("""
+out = []
+for shape, f in ((50000,), lambda t: t.sum()), ((5000, 4), lambda t: t.sum(0)), ((500, 40), lambda t: t.sum(0)), ((5000, 6), lambda t: (t - t.mean(1, keepdims=True)).sum(0)):
+    t = frit.asarray(np.ones(shape))
+    before = fake_gpu.counts()["n_modules"], _core.stats()["n_compiled"]
+    frit.eval(f(t)); frit.synchronize()
+    out.append([fake_gpu.counts()["n_modules"] - before[0], _core.stats()["n_compiled"] - before[1]])
+say(out)
+""", FRIT_CACHE="0", FRIT_EAGER_ELEMS="0") == [[1, 1], [2, 2], [1, 1], [1, 1]]

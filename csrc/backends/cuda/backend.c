@@ -74,7 +74,7 @@ bind(const struct fr_kernel *k, struct fr_instance *in)
 
     if (fr_cuda_enter(fr_backend_of(k->device), &d, &ignored) != FR_OK) /* the launch will say so */
         return;
-    fr_cuda_kernel_ask(c, fr_cuda_likely_form(c, in, d), d);
+    fr_cuda_ask(c, in, d);
     fr_cuda_leave(d);
 }
 

@@ -55,6 +55,8 @@ struct fr_cuda_given {
     int64_t  n_pieces, phase, n_before;
 };
 
+/* Which form of the kernel it takes. */
+int       fr_cuda_choose_form(const struct fr_cuda_job *);
 fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
 /* At one index of the axes that are walked by the launcher. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
@@ -69,6 +71,8 @@ bool      fr_cuda_wants_split(const struct fr_cuda_job *);
 bool      fr_cuda_wants_lines(const struct fr_cuda_job *);
 /* In a form for the one or the other. */
 fr_status fr_cuda_launch_split(struct fr_cuda_job *, fr_cuda_function, struct fr_err *);
+/* What joins the parts of its blocks will be wanted. */
+void      fr_cuda_ask_joins(const struct fr_cuda_job *);
 
 /* ---- stream.c ---- */
 
@@ -85,6 +89,9 @@ struct fr_cuda_rows {
 };
 
 fr_status fr_cuda_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *, struct fr_err *);
+/* The kernel of such a fold will be wanted; those of all streams. */
+void      fr_cuda_ask_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *);
+void      fr_cuda_ask_streams(struct fr_cuda_job *);
 fr_status fr_cuda_launch_streams(struct fr_cuda_job *, struct fr_err *);
 
 #endif

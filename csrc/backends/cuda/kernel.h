@@ -74,8 +74,8 @@ fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
     return (unsigned)(n < 1 ? 1 : n < most ? n : most);
 }
 
-/* launch.c: the form that instances of such sizes take where all is aligned. */
-int       fr_cuda_likely_form(const struct fr_cuda_kernel *, const struct fr_instance *, const struct fr_cuda_device *);
+/* launch.c: what instances of such sizes take will be wanted, as fr_cuda_kernel_ask has it; all is taken to be aligned. */
+void      fr_cuda_ask(struct fr_cuda_kernel *, const struct fr_instance *, struct fr_cuda_device *);
 /* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);
 /* Whether rows of such a nest are better a warp's than a block's. */

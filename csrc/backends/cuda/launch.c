@@ -86,9 +86,8 @@ has_vectors(const struct fr_cuda_job *j)
     return true;
 }
 
-/* Which form of the kernel this launch takes. */
-static int
-choose_form(const struct fr_cuda_job *j)
+int
+fr_cuda_choose_form(const struct fr_cuda_job *j)
 {
     const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
     int          form = j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0;
@@ -184,7 +183,7 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     struct fr_err          said;
     fr_cuda_function       f;
     struct fr_cuda_grid    g;
-    int                    form = choose_form(j), most_shared;
+    int                    form = fr_cuda_choose_form(j), most_shared;
     fr_status              st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
 
     if (st == FR_OK && form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
@@ -270,27 +269,31 @@ launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_e
     return j->kernel->streams ? fr_cuda_launch_streams(j, err) : launch_all(j, err);
 }
 
-int
-fr_cuda_likely_form(const struct fr_cuda_kernel *c, const struct fr_instance *in, const struct fr_cuda_device *d)
+void
+fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, struct fr_cuda_device *d)
 {
-    struct fr_cuda_job        *j = fr_calloc(1, sizeof *j);
-    struct fr_instance here = *in;
-    char              *somewhere[FR_MAX_OPERANDS];
-    int                form = 0;
+    struct fr_cuda_job *j = fr_calloc(1, sizeof *j);
+    struct fr_instance  here = *in;
+    char               *somewhere[FR_MAX_OPERANDS];
+    int                 form;
 
     if (!j)
-        return 0;
+        return;
     for (int k = 0; k < FR_MAX_OPERANDS; k++)   /* aligned, and apart */
         somewhere[k] = (char *)((uintptr_t)(k + 1) << 20);
-    j->kernel = (struct fr_cuda_kernel *)(uintptr_t)c;
-    j->device = (struct fr_cuda_device *)(uintptr_t)d;
+    j->kernel = c;
+    j->device = d;
     here.ptr = somewhere;
     fr_cuda_find_axes(j, &here);
     if (!c->has_stages && !c->accumulates && j->n_rows == 1 && j->n_axes == j->here && j->n_inner >= WORTH_VECTORS)
         j->n_inner -= j->n_inner % c->vector;
-    form = choose_form(j);
+    if (c->streams)
+        fr_cuda_ask_streams(j);
+    form = fr_cuda_choose_form(j);
+    fr_cuda_kernel_ask(c, form, d);
+    if (form & FR_CUDA_SPLIT)
+        fr_cuda_ask_joins(j);
     fr_free(j);
-    return form;
 }
 
 fr_status

@@ -70,7 +70,7 @@ tree_grid(int64_t n_columns, int64_t n_rows)
         g.block_x *= 2;
         g.block_y /= 2;
     }
-    most = BLOCKS / (n_columns / g.block_x + (n_columns % g.block_x != 0));
+    most = BLOCKS / fr_cuda_blocks(n_columns, g.block_x, FR_CUDA_GRID_X);
     g.y = fr_cuda_blocks(n_rows / ((int64_t)g.block_y * LINE_ROWS), 1, most > 1 ? most : 1);
     return g;
 }
@@ -113,6 +113,27 @@ part_bytes(const struct fr_cuda_job *j, int64_t n, const struct fr_inst *in)
     return ((size_t)(n * fr_cuda_kept_indices(j) * j->n_inner) * (size_t)fr_dtype_size(in->dtype) + 15) / 16 * 16;
 }
 
+static struct fr_cuda_rows
+parts_of(const struct fr_cuda_job *j, const struct fr_cuda_grid *g, const struct fr_inst *in)
+{
+    return (struct fr_cuda_rows){.operand = in->operand, .op = (fr_op)in->op, .dtype = in->dtype, .n_rows = g->y, .n = j->n_inner,
+                                 .n_columns = j->n_columns, .n_column_rows = g->y, .begun = j->begun[in->operand], .joins = true};
+}
+
+void
+fr_cuda_ask_joins(const struct fr_cuda_job *j)
+{
+    const struct fr_nest     *nest = j->kernel->k.nest;
+    const struct fr_cuda_grid g = choose_grid(j);
+
+    for (uint32_t i = 0; i < nest->n_insts && j->kernel->accumulates && g.y > 1; i++)
+        if (nest->insts[i].kind == FR_INST_ACCUM) {
+            struct fr_cuda_rows rows = parts_of(j, &g, &nest->insts[i]);
+
+            fr_cuda_ask_fold(&rows, j);
+        }
+}
+
 static fr_status
 launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
 {
@@ -134,11 +155,11 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
     st = fr_cuda_start(j, f, &g, &given, err);
     for (uint32_t i = 0; i < nest->n_insts && n_parts && !(j->phase & 2) && st == FR_OK; i++) {
         const struct fr_inst *in = &nest->insts[i];
-        struct fr_cuda_rows   rows = {.operand = in->operand, .op = (fr_op)in->op, .dtype = in->dtype, .n_rows = g.y, .n = j->n_inner,
-                                      .n_columns = j->n_columns, .n_column_rows = g.y, .begun = j->begun[in->operand], .joins = true};
+        struct fr_cuda_rows   rows;
 
         if (in->kind != FR_INST_ACCUM)
             continue;
+        rows = parts_of(j, &g, in);
         rows.scratch = given.scratch + at + part_bytes(j, n_lines, in);
         st = fr_cuda_fold(&rows, j, err);
         at += part_bytes(j, n_lines, in) + part_bytes(j, n_parts, in);

@@ -13,10 +13,11 @@ struct stream {
     size_t              n_bytes, lines_bytes;
 };
 
-fr_status
-fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr_err *err)
+/* The launch of a fold. */
+static fr_status
+fold_job(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr_cuda_job **out, struct fr_err *err)
 {
-    const int64_t      size = fr_dtype_size(rows->dtype);
+    const int64_t       size = fr_dtype_size(rows->dtype);
     int64_t             stride[2 * (FR_CUDA_OUTER + 2)], *to, next = rows->n * size;
     char               *ptr[2] = {rows->scratch, j->ptr[rows->operand]};
     struct fr_instance  in = {.n_rows = rows->n_rows, .n_inner = rows->n, .ptr = ptr, .stride = stride};
@@ -24,13 +25,12 @@ fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struc
     struct fr_cuda_job *f = fr_calloc(1, sizeof *f);
     fr_status           st;
 
+    *out = f;
     if (!f)
         return fr_no_memory(err, "a launch");
     TRY(fr_cuda_fold_kernel(j->device, rows->op, rows->dtype, &k, err));
     f->kernel = (struct fr_cuda_kernel *)k;
     f->device = j->device;
-    if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
-        TRY(fr_no_memory(err, "a launch"));
     while (j->here + in.n_outer < j->n_axes && j->kind[j->here + in.n_outer] != FR_CUDA_WALKED) {
         in.outer[in.n_outer] = j->dim[j->here + in.n_outer];
         in.n_outer++;
@@ -54,11 +54,49 @@ fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struc
     f->phase = rows->phase;
     f->n_before = rows->n_before;
     f->lines = rows->lines;
+out:
+    return st;
+}
+
+fr_status
+fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr_err *err)
+{
+    struct fr_cuda_job *f;
+    fr_status           st;
+
+    TRY(fold_job(rows, j, &f, err));
+    if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
+        TRY(fr_no_memory(err, "a launch"));
     st = fr_cuda_launch_once(f, err);
 out:
-    fr_free(f->args);
+    if (f)
+        fr_free(f->args);
     fr_free(f);
     return st;
+}
+
+void
+fr_cuda_ask_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j)
+{
+    struct fr_cuda_job *f;
+    struct fr_err       ignored;
+
+    if (fold_job(rows, j, &f, &ignored) == FR_OK)
+        fr_cuda_kernel_ask(f->kernel, fr_cuda_choose_form(f), f->device);
+    fr_free(f);
+}
+
+/* Where other axes are reduced, too, each index of them is added to the last in order, and so are the rows. */
+static void
+find_columns(const struct fr_cuda_job *j, struct fr_cuda_rows *r)
+{
+    r->n_columns = r->n;
+    r->n_column_rows = j->n_rows;
+    for (int a = 0; a < j->n_axes; a++)
+        if (j->outer[r->operand][a] == 0)
+            r->in_order = true;
+        else
+            r->n_columns *= j->dim[a];
 }
 
 static int
@@ -70,12 +108,41 @@ find_streams(const struct fr_cuda_job *j, struct stream *s)
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *in = &nest->insts[i];
 
-        if (in->kind == FR_INST_STORE && nest->operands[in->operand].flags & FR_OPERAND_STREAM)
-            s[n++] = (struct stream){.rows = {.operand = in->operand, .dtype = in->dtype,
-                                              .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
-                                              .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1}};
+        if (in->kind != FR_INST_STORE || !(nest->operands[in->operand].flags & FR_OPERAND_STREAM))
+            continue;
+        s[n] = (struct stream){.rows = {.operand = in->operand, .dtype = in->dtype,
+                                        .op = fr_op_reduces((fr_op)in->op) ? (fr_op)in->op : FR_OP_sum,
+                                        .n = in->level == FR_LEVEL_FULL ? j->n_inner : 1}};
+        find_columns(j, &s[n++].rows);
     }
     return n;
+}
+
+/* So many at a time. */
+static int64_t
+most_rows(const struct fr_cuda_job *j, const struct stream *s, int n_streams)
+{
+    int64_t most = j->n_rows > 0 ? j->n_rows : 1;
+
+    for (int i = 0; i < n_streams; i++) {
+        int64_t rows = STREAM_BYTES / (s[i].rows.n * fr_dtype_size(s[i].rows.dtype) + 1);
+
+        most = rows < 1 ? 1 : rows < most ? rows : most;
+    }
+    return most;
+}
+
+void
+fr_cuda_ask_streams(struct fr_cuda_job *j)
+{
+    struct stream s[FR_MAX_OPERANDS];
+    const int     n_streams = find_streams(j, s);
+
+    j->here = j->n_axes;
+    for (int i = 0; i < n_streams; i++) {
+        s[i].rows.n_rows = most_rows(j, s, n_streams);
+        fr_cuda_ask_fold(&s[i].rows, j);
+    }
 }
 
 /* Rows [first, first + n) of where the operands are, then the folds of what they stream. */
@@ -124,8 +191,7 @@ find_begun(const struct fr_cuda_job *j, const struct stream *s, int n_streams, c
     }
 }
 
-/* Rows that come in several parts have the lines of all rows, which wait in memory between. Where other axes are reduced, too,
- * each index of them is added to the last in order, and so are the rows. */
+/* Rows that come in several parts have the lines of all rows, which wait in memory between. */
 static fr_status
 find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct fr_err *err)
 {
@@ -135,13 +201,6 @@ find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct f
     int64_t              n_lines;
     fr_status            st = fr_cuda_fold_kernel(j->device, r->op, r->dtype, &k, err);
 
-    r->n_columns = r->n;
-    r->n_column_rows = j->n_rows;
-    for (int a = 0; a < j->n_axes; a++)
-        if (j->outer[r->operand][a] == 0)
-            r->in_order = true;
-        else
-            r->n_columns *= j->dim[a];
     if (st != FR_OK || r->in_order || most >= j->n_rows || !((struct fr_cuda_kernel *)k)->rounds ||
         !(n_lines = fr_cuda_tree_lines(r->n_columns, r->n_column_rows)))
         return st;
@@ -158,15 +217,11 @@ fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
     const int     n_streams = find_streams(j, s);
     bool          begun[FR_MAX_OPERANDS];
     char         *base[FR_MAX_OPERANDS], *origin[FR_MAX_OPERANDS];
-    int64_t       at[FR_LAUNCH_AXES + 1] = {0}, most = j->n_rows > 0 ? j->n_rows : 1;
+    int64_t       at[FR_LAUNCH_AXES + 1] = {0};
+    const int64_t most = most_rows(j, s, n_streams);
     struct fr_err said;
     fr_status     st = FR_OK;
 
-    for (int i = 0; i < n_streams; i++) {
-        int64_t rows = STREAM_BYTES / (s[i].rows.n * fr_dtype_size(s[i].rows.dtype) + 1);
-
-        most = rows < 1 ? 1 : rows < most ? rows : most;
-    }
     for (int i = 0; i < n_streams; i++)
         s[i].n_bytes = (size_t)(most * s[i].rows.n * fr_dtype_size(s[i].rows.dtype));
     for (int i = 0; i < n_streams; i++)
