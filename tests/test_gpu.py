@@ -687,12 +687,14 @@ FAILING = """
 lib = ctypes.CDLL(os.environ["FRIT_CUDA_LIB"])
 lib.fake_cuda_fail.argtypes = lib.fake_cuda_lose.argtypes = [ctypes.c_uint64]
 x = np.arange(200.0).reshape(10, 20)
+y = np.arange(20000.0)
 def work():
     t = frit.asarray(x)
     a = frit.exp(t - t.max(1, keepdims=True))
     b = a / a.sum(1, keepdims=True)
     c = (b * t).sum(0)
-    return np.asarray(b).copy(), np.asarray(c).copy(), np.asarray(frit.cumsum(c))
+    u = frit.asarray(y)                                                     # (blocks share these)
+    return np.asarray(b).copy(), np.asarray(c).copy(), np.asarray(frit.cumsum(c)), np.asarray(u - u.mean()), np.asarray(u.reshape(-1, 4).sum(0))
 want = work()
 """
 

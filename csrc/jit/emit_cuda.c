@@ -6,6 +6,7 @@
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
  * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest. Where rows accumulate, a thread has a column and takes its rows in order.
+ * Few rows, and few columns, have forms of their own (emit_split.c).
  * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
  *
