@@ -205,7 +205,7 @@ find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct f
         !(n_lines = fr_cuda_tree_lines(r->n_columns, r->n_column_rows)))
         return st;
     s->lines_bytes = 2 * ((size_t)(n_lines * r->n) * (size_t)fr_dtype_size(r->dtype) + 16);   /* (and parts of blocks) */
-    if (!(r->lines = fr_cuda_alloc(s->lines_bytes, &said)))
+    if (!(r->lines = fr_cuda_alloc(j->device->backend, s->lines_bytes, &said)))
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for lines of columns", s->lines_bytes);
     return FR_OK;
 }
