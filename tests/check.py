@@ -37,7 +37,7 @@ def on_gpu(core, apart):
     out = {f"tests/test_{name}.py" for name in ("bands", "eager", "guest", "launch", "moves", "operations", "prefetch", "warnings", *apart)}
     return [*(f for f in core if f not in out),
             "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
-            " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"]
+            " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow and not dlpack and not memory_is_complex"]
 
 
 def core_tests():

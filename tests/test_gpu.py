@@ -656,6 +656,66 @@ def test_without_a_compiler():
     assert kind == "RuntimeError" and "NVRTC" in text and "/nowhere/libnvrtc.so" in text
 
 
+MANY = """
+sizes = [(784, 256), (256,), (256, 128), (128,), (128, 10), (10,), (3, 3, 16, 32), (1000, 7), (4097,), (65539,), (1,), (0, 3)] * 5
+rng = np.random.default_rng(0)
+def draw(): return [frit.asarray(rng.normal(size=s).astype("f4")) for s in sizes]
+w, g, m, v = draw(), draw(), draw(), draw()
+v = [x * x for x in v]; frit.eval(v)
+n = []
+for t in range(1, 5):
+    before = fake_gpu.counts()["n_launches"] if "FRIT_CUDA_LIB" in os.environ and frit.device() != "cpu" else 0
+    for i in range(len(w)):
+        m[i] = 0.9 * m[i] + 0.1 * g[i]
+        v[i] = 0.999 * v[i] + 0.001 * (g[i] * g[i])
+        w[i] = w[i] - 0.001 * (m[i] / (1 - 0.9 ** t)) / (frit.sqrt(v[i] / (1 - 0.999 ** t)) + 1e-8)
+    frit.eval(w, m, v)
+    n.append(fake_gpu.counts()["n_launches"] - before if before else 0)
+say([n, [np.asarray(x).tobytes().hex() for x in (*w, *m, *v)]])
+"""
+
+
+def test_many_tensors_are_few_launches():
+    """An optimizer's step over sixty tensors: their arguments are a table, and numbers change from step to step."""
+    device, cpu = both(MANY)
+    assert device[1] == cpu[1]
+    assert 0 < max(device[0]) <= 4, device[0]
+
+
+def test_many_with_windows_rows_and_other_dtypes():
+    """Instances that lie in other ways, and whose vectors are aligned in some calls and not in others."""
+    device, cpu = both("""
+out = []
+for d in ("f8", "i2", "c8", "?"):
+    base = [frit.asarray((np.arange(40 * (k + 3)) % 7).reshape(-1, 8).astype(d)) for k in range(9)]
+    frit.eval(base)
+    for shift in (0, 1, 0):
+        parts = [b[shift:, shift:] for b in base] + [b.T for b in base] + [b[::2] for b in base]
+        r = [p + p for p in parts]
+        frit.eval(r)
+        out += [np.asarray(x).tobytes().hex() for x in r]
+flat = [frit.asarray(np.arange(200.0 + k)) for k in range(8)]
+for shift in (0, 1, 2, 0):
+    r = [f[shift:] * 2 for f in flat]; frit.eval(r); out += [np.asarray(x).tobytes().hex() for x in r]
+say(out)
+""")
+    assert device == cpu
+
+
+def test_what_runs_again_is_prepared():
+    """The same launches in each run of a plan, with other memory and numbers: and with the same bits."""
+    device, cpu = both("""
+x = frit.asarray(np.arange(3000.0).reshape(30, 100))
+out = []
+for k in range(6):
+    y = (x[k:k + 20] * float(k) + 1); z = y - y.max(1, keepdims=True); s = frit.exp(z / 1000).sum(1); c = y.sum(0); q = frit.cumsum(s)
+    frit.eval(y, s, c, q)
+    out += [np.asarray(t).tobytes().hex() for t in (y, s, c, q)]
+say(out)
+""")
+    assert device == cpu
+
+
 def test_memory_runs_out():
     """A typed error, and everything that was there is as it was; smaller things go on."""
     out = said("""

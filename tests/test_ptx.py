@@ -1293,7 +1293,8 @@ def test_registers(rtc, tmp_path, arch):
     for path in T.GOLDEN:
         text = path.with_suffix(".cu").read_text()
         for form in ([b"-DOUTER=0"], [b"-DOUTER=1"], [b"-DOUTER=0", b"-DROW=32", b"-DSHARED=1"], [b"-DOUTER=0", b"-DVEC=4"],
-                     [b"-DOUTER=0", b"-DSPLIT=1"], [b"-DOUTER=0", b"-DSPLIT=2"]):
+                     [b"-DOUTER=0", b"-DSPLIT=1"], [b"-DOUTER=0", b"-DSPLIT=2"],
+                     [b"-DOUTER=0", b"-DVEC=4", b"-DMANY=1"]):
             source = tmp_path / "kernel.ptx"
             made = ptx.compile_ptx(rtc, text, "compute_" + arch, *form)
             source.write_text(made if isinstance(made, str) else made.decode())

@@ -62,6 +62,7 @@ struct fr_instance {
     uint8_t        joined;
     uint8_t        shape;                 /* of the backend's bind: how it runs, */
     int64_t        ps;                    /* and for how long */
+    void         **own;                   /* NULL: it runs once; else where the backend keeps what it has made of it, until unbind */
 };
 
 /* How many indices an axis of the instance has: the outer ones, then the rows, then the inner one. */
@@ -157,8 +158,10 @@ struct fr_backend {
     /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
     fr_status (*kernel_new)(const struct fr_backend *self, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
     void      (*kernel_free)(struct fr_kernel *);
-    /* Before an instance of it runs, when its sizes are known: the backend chooses how. */
-    void      (*bind)(const struct fr_kernel *, struct fr_instance *);
+    /* Before instances of it run, which are launched together, when their sizes are known: the backend chooses how. */
+    void      (*bind)(const struct fr_kernel *, struct fr_instance *, int n);
+    /* The end of what is kept at `own`, where that is not NULL; NULL: nothing is. */
+    void      (*unbind)(void *kept);
     /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
      * is. */
     void      (*kernel_ran)(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);

@@ -5,7 +5,8 @@
  * with OUTER=0 it is for launches without outer axes, which are most.
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
- * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest. Where rows accumulate, a thread has a column and takes its rows in order.
+ * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest. With MANY a launch is
+ * of several instances. Where rows accumulate, a thread has a column and takes its rows in order.
  * Few rows, and few columns, have forms of their own (emit_split.c).
  * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
@@ -69,11 +70,24 @@ write_entry(struct fr_writer *w)
     struct fr_cuda_layout l;
 
     fr_cuda_layout(w->nest, &l);
+    if (fr_cuda_has_many(w->nest))
+        W("\n#ifndef MANY /* whether a launch is of several instances, each of which has some of the blocks */\n#define MANY 0\n#endif\n"
+          "struct many { unsigned first, x, y, z; };\n");
     W("\nextern \"C\" __global__ void __launch_bounds__(%d)\n", THREADS);
+    if (fr_cuda_has_many(w->nest))
+        W("#if MANY\nfrit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)\n{\n"
+          "    unsigned low = 0, high = n;\n\n    while (high - low > 1) {\n        const unsigned middle = (low + high) / 2;\n\n"
+          "        if (of[middle].first <= blockIdx.x)\n            low = middle;\n        else\n            high = middle;\n    }\n"
+          "    const struct nest_args g = all[low];\n"
+          "    const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;\n"
+          "    const unsigned block_x = b %% grid_x, block_y = b / grid_x %% grid_y, block_z = b / grid_x / grid_y;\n"
+          "#else\n");
     if (l.by_address)
         W("frit_nest(const struct nest_args *const args)\n{\n    const struct nest_args &g = *args;\n");
     else
         W("frit_nest(const __grid_constant__ struct nest_args g)\n{\n");
+    if (fr_cuda_has_many(w->nest))
+        W("    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;\n    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;\n#endif\n");
     W("    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
       "    const void *const scalars = g.scalars;\n    const int64_t n_inner = g.n_inner;\n    char *ptr[%d];\n",
       w->nest->n_operands ? w->nest->n_operands : 1);
@@ -110,6 +124,12 @@ fr_cuda_vector(const struct fr_nest *nest)
         if (fr_cuda_is_vector(nest, k) && fr_dtype_size(nest->operands[k].dtype) > largest)
             largest = fr_dtype_size(nest->operands[k].dtype);
     return largest == 0 || largest > 8 ? 1 : 16 / largest;
+}
+
+bool
+fr_cuda_has_many(const struct fr_nest *nest)
+{
+    return !fr_nest_has_stages(nest) && !fr_nest_accumulates(nest);
 }
 
 /* Vectors of the operands: read, or declared for what is written; or stored. */
@@ -150,17 +170,17 @@ write_maps(struct fr_writer *w)
 {
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
-    W("    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;\n"
-      "    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {\n");
+    W("    const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;\n"
+      "    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
-    W("        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
-      "             row += (int64_t)gridDim.y * blockDim.y) {\n");
+    W("        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
+      "             row += (int64_t)grid_y * blockDim.y) {\n");
     w->indent = "            ";
     w->guard = "if (first == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("#if VEC > 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {\n");
+    W("#if VEC > 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {\n");
     w->indent = "                ";
     write_vectors(w, false);
     W("                #pragma unroll\n                for (int v = 0; v < VEC; v++) {\n"
@@ -172,7 +192,7 @@ write_maps(struct fr_writer *w)
     W("                }\n");
     w->indent = "                ";
     write_vectors(w, true);
-    W("            }\n#else\n            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {\n");
+    W("            }\n#else\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
     fr_write_body(w);
     W("            }\n#endif\n");
     w->indent = "            ";

@@ -23,6 +23,12 @@ struct fr_cuda_rest {
     int64_t  n_pieces, phase, n_before;             /* of what is split (emit_split.c); rows that earlier launches had */
 };
 
+/* In the form for many instances (-DMANY=1) a launch is of several: its arguments are the addresses of theirs, of what follows, and
+ * how many they are. Which blocks are an instance's: from the first one on, as many as its own grid has. */
+struct fr_cuda_many {
+    uint32_t first, x, y, z;
+};
+
 /* Where all of it begins, in bytes. */
 struct fr_cuda_layout {
     size_t ptr, row_stride, inner_stride, outer_stride, begun, rest, scalars, n_bytes;
@@ -32,6 +38,8 @@ struct fr_cuda_layout {
 void fr_cuda_layout(const struct fr_nest *, struct fr_cuda_layout *);
 /* Elements of a vector of a map, and whether an operand is accessed by vectors, which have to be aligned to their size, at most 16. */
 int    fr_cuda_vector(const struct fr_nest *);
+/* Whether it has the form for many instances: of maps. */
+bool   fr_cuda_has_many(const struct fr_nest *);
 bool   fr_cuda_is_vector(const struct fr_nest *, int operand);
 /* Of what is kept of a row of so many elements. */
 size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);

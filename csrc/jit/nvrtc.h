@@ -22,7 +22,7 @@ struct fr_image {
     bool   is_ptx;
 };
 
-enum { FR_NVRTC_DEFINES = 3 };
+enum { FR_NVRTC_DEFINES = 4 };
 /* Code for a device of architecture `arch` (major * 10 + minor); defines: up to FR_NVRTC_DEFINES, as
  * "-DOUTER=1", NULL behind fewer; `quick`: in half the
  * time, with the same bits, where NVRTC can. What was compiled before comes from the cache on disk (jit/cache.h). On any thread, at the same time as others. FR_EDEVICE: no

@@ -524,12 +524,26 @@ schedule_dispatch(struct planner *z, struct fr_step *s)
 }
 
 /* When every step has the kernel that it keeps. */
-static void
-bind_instances(struct fr_plan *p)
+static fr_status
+bind_instances(struct planner *z)
 {
+    struct fr_plan *p = z->p;
+    int             n = 0;
+
     for (int i = 0; i < p->n_steps; i++)
-        for (int k = 0; p->step[i].kind == FR_STEP_LAUNCH && k < p->step[i].n_instances; k++)
-            fr_plan_by(p)->bind(p->step[i].kernel, &p->step[i].instance[k]);
+        n += p->step[i].kind == FR_STEP_LAUNCH ? p->step[i].n_instances : 0;
+    if (!(p->own = fr_arena_alloc(&p->graph->arena, ((size_t)n + 1) * sizeof *p->own)))
+        return no_memory(z);
+    for (int i = 0; i < p->n_steps; i++) {
+        struct fr_step *s = &p->step[i];
+
+        if (s->kind != FR_STEP_LAUNCH)
+            continue;
+        for (int k = 0; k < s->n_instances; k++)
+            s->instance[k].own = &p->own[p->n_instances++];
+        fr_plan_by(p)->bind(s->kernel, s->instance, s->n_instances);
+    }
+    return FR_OK;
 }
 
 /* ---- places ------------------------------------------------------------------------------- */
@@ -854,6 +868,9 @@ fr_plan_free(struct fr_plan *p)
 {
     if (!p)
         return;
+    for (int i = 0; i < p->n_instances; i++)
+        if (p->own[i])
+            fr_plan_by(p)->unbind(p->own[i]);
     for (int s = 0; s < p->n_steps; s++)
         if (p->step[s].kernel)
             fr_kernel_unref(p->step[s].kernel);
@@ -911,7 +928,7 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
         if (p->step[i].kind == FR_STEP_LAUNCH && p->step[i].n_instances > 1)
             TRY(schedule_dispatch(&z, &p->step[i]));
     TRY(place_all(&z));
-    bind_instances(p);
+    TRY(bind_instances(&z));
     *out = p;
     p = NULL;
 out:

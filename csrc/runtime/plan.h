@@ -246,6 +246,8 @@ struct fr_plan {
     int32_t         *lost;               /* [n_lost] which, */
     int64_t          lost_bytes;         /* and their bytes */
     uint32_t         n_kept;             /* judge.c: runs of which these were kept */
+    int              n_instances;        /* of launches */
+    void           **own;                /* [n_instances] the backend's (fr_instance.own) */
     int              n_bands;
     struct fr_band  *band;
     int64_t          arena_bytes, arena_bound, new_bytes;

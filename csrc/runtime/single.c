@@ -148,9 +148,10 @@ fr_single_run(struct fr_single *z, struct fr_err *err)
     in.n_rows = n > 1 ? z->dims[n - 2] : 1;
     in.n_inner = n > 0 ? z->dims[n - 1] : 1;
     in.ptr = z->mem;
+    in.own = NULL;
     in.stride = stride;
     in.scalars = z->number;
-    fr_backend->bind(kernel, &in);
+    fr_backend->bind(kernel, &in, 1);
     fr_backend_interrupted = NULL; /* it may be in the place of an argument, and could not be done again */
     st = fr_backend->launch(kernel, &in, 1, err);
     fr_backend_interrupted = poll;

@@ -73,9 +73,9 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
 }
 
 static void
-bind(const struct fr_kernel *k, struct fr_instance *in)
+bind(const struct fr_kernel *k, struct fr_instance *in, int n)
 {
-    (void)k, (void)in;
+    (void)k, (void)in, (void)n;
 }
 
 static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share, .bind = bind,

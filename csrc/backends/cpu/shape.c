@@ -23,10 +23,12 @@ shape_of(const struct fr_exec *e, const struct fr_instance *in)
 }
 
 void
-fr_cpu_bind(const struct fr_kernel *k, struct fr_instance *in)
+fr_cpu_bind(const struct fr_kernel *k, struct fr_instance *in, int n)
 {
     const struct fr_exec e = {.program = ((const struct fr_cpu_kernel *)k)->program, .nest = k->nest};
 
-    in->shape = (uint8_t)shape_of(&e, in);
-    in->ps = fr_space_ps(e.program, in);
+    for (int i = 0; i < n; i++) {
+        in[i].shape = (uint8_t)shape_of(&e, &in[i]);
+        in[i].ps = fr_space_ps(e.program, &in[i]);
+    }
 }

@@ -64,9 +64,9 @@ kernel_is_compiled(const struct fr_kernel *k)
     return any;
 }
 
-/* Its sizes are known, and so is the form of the kernel that it will want: several are compiled at once, while plans are made. */
+/* Their sizes are known, and so are the forms of the kernel that they will want: several are compiled at once, while plans are made. */
 static void
-bind(const struct fr_kernel *k, struct fr_instance *in)
+bind(const struct fr_kernel *k, struct fr_instance *in, int n)
 {
     struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)(uintptr_t)k;
     struct fr_cuda_device *d;
@@ -74,7 +74,7 @@ bind(const struct fr_kernel *k, struct fr_instance *in)
 
     if (fr_cuda_enter(fr_backend_of(k->device), &d, &ignored) != FR_OK) /* the launch will say so */
         return;
-    fr_cuda_ask(c, in, d);
+    fr_cuda_ask(c, in, n, d);
     fr_cuda_leave(d);
 }
 
@@ -90,7 +90,8 @@ n_workers(void)
         .memory_stats = fr_cuda_memory_stats, .memory_reset_peak = fr_cuda_memory_reset_peak,                          \
         .memory_trim = fr_cuda_memory_trim, .wait = wait, .order = fr_cuda_order, .stream = fr_cuda_stream_of,         \
         .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy, .schedule = fr_cuda_schedule,  \
-        .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .kernel_ran = kernel_ran,  \
+        .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
+        .kernel_ran = kernel_ran,                                                                                      \
         .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \
         .scan = fr_cuda_scan, .call = fr_cuda_call, .n_workers = n_workers,                                            \
     }

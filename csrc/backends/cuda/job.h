@@ -55,11 +55,35 @@ struct fr_cuda_given {
     int64_t  n_pieces, phase, n_before;
 };
 
+/* One launch, whose argument is in j->args. */
+struct fr_cuda_part {
+    int                 form;
+    fr_cuda_function    function;          /* NULL: it has not been got */
+    struct fr_cuda_grid grid;
+    unsigned            shared;
+};
+
+struct fr_cuda_job *fr_cuda_job_new(struct fr_cuda_kernel *, struct fr_cuda_device *);   /* NULL: memory is out */
+/* Fills the argument, and finds the rest, of a launch that is one and has no scratch. False: it is not; or *st is not FR_OK. */
+bool      fr_cuda_find_part(const struct fr_cuda_job *, struct fr_cuda_part *, struct fr_err *, fr_status *st);
+void      fr_cuda_fill(const struct fr_cuda_job *, const struct fr_cuda_given *);
+/* Elements of a single row that go in whole vectors, where the last ones are launched by themselves; else all. */
+int64_t   fr_cuda_whole_vectors(const struct fr_cuda_job *);
 /* Which form of the kernel it takes. */
 int       fr_cuda_choose_form(const struct fr_cuda_job *);
 fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
 /* At one index of the axes that are walked by the launcher. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
+
+/* ---- prepared.c ---- */
+
+/* Keeps in in->own, which is NULL, what a launch of it is but for addresses and numbers, if it is one that can be kept. */
+fr_status fr_cuda_prepare(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, struct fr_err *);
+bool      fr_cuda_are_prepared(const struct fr_instance *, int n);
+fr_status fr_cuda_launch_prepared(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, struct fr_err *);
+/* Whether so many instances of it are launched together, if they are prepared. */
+bool      fr_cuda_goes_together(const struct fr_cuda_kernel *, int n);
+fr_status fr_cuda_launch_many(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, int n, struct fr_err *);
 
 /* ---- split.c ---- */
 

@@ -44,8 +44,16 @@ fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, st
     for (uint32_t i = 0; i < nest->n_insts; i++)
         c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && (nest->insts[i].op == FR_OP_sum || nest->insts[i].op == FR_OP_prod) &&
                      (fr_dtype_is_float(nest->insts[i].dtype) || fr_dtype_is_complex(nest->insts[i].dtype));
+    for (uint32_t i = 0; i < nest->n_insts && !c->has_stages; i++)
+        c->overwrites |= nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level != FR_LEVEL_FULL;
     for (int k = 0; k < nest->n_operands; k++)
         c->streams |= (nest->operands[k].flags & FR_OPERAND_STREAM) != 0;
+    for (int k = 0; k < nest->n_operands; k++)
+        if (c->vector > 1 && fr_cuda_is_vector(nest, k)) {
+            const int size = c->vector * fr_dtype_size(nest->operands[k].dtype);
+
+            c->vector_mask[k] = (uint8_t)((size < 16 ? size : 16) - 1);
+        }
     *out = &c->k;
     return FR_OK;
 }
@@ -166,7 +174,9 @@ fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
     snprintf(d->vector, sizeof d->vector, "-DVEC=%d", c->vector);
     d->define[0] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
     d->define[1] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
-    d->define[2] = form & FR_CUDA_SPLIT ? "-DSPLIT=1" : form & FR_CUDA_SHARED_COLUMNS ? "-DSPLIT=2" : form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1" : form & FR_CUDA_VECTORS ? d->vector : NULL;
+    d->define[2] = form & FR_CUDA_SPLIT ? "-DSPLIT=1" : form & FR_CUDA_SHARED_COLUMNS ? "-DSPLIT=2" : form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1"
+                   : form & FR_CUDA_VECTORS ? d->vector : NULL;
+    d->define[d->define[2] ? 3 : 2] = form & FR_CUDA_MANY ? "-DMANY=1" : NULL;
 }
 
 /* More than 48 KB have to be asked for. */

@@ -21,7 +21,8 @@ enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
        FR_CUDA_SHARED_ROWS = 4 /* what is kept of it is in shared memory */,
        FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */,
        FR_CUDA_SPLIT = 16 /* many blocks share a row or a column */,
-       FR_CUDA_SHARED_COLUMNS = 32 /* lines of a block share columns */, FR_CUDA_FORMS = 64 };
+       FR_CUDA_SHARED_COLUMNS = 32 /* lines of a block share columns */,
+       FR_CUDA_MANY = 64 /* of a map: a launch is of several instances */, FR_CUDA_FORMS = 128 };
 /* Shared memory of a block for what is kept of its rows, beside what sums and accumulators have there: of a long one, or of
  * several short ones, so that a multiprocessor still has many blocks. */
 enum { FR_CUDA_ROW_BYTES = 92 << 10, FR_CUDA_ROWS_BYTES = 40 << 10, FR_CUDA_STATIC_BYTES = 7 << 10 };
@@ -31,6 +32,8 @@ struct fr_cuda_kernel {
     struct fr_cuda_layout layout;     /* of its argument */
     struct fr_cuda_code   code[FR_CUDA_FORMS];
     int                   vector;     /* elements of one */
+    uint8_t               vector_mask[FR_MAX_OPERANDS];   /* bits of an address that are 0 where vectors of the operand are aligned */
+    bool                  overwrites; /* a row's value is stored, maybe where something is loaded: which form it takes is a matter of addresses */
     bool                  has_stages, accumulates, streams;
     bool                  splits, has_lines, rounds;    /* has such forms; some accumulator depends on the order of its rows */
 };
@@ -75,7 +78,9 @@ fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
 }
 
 /* launch.c: what instances of such sizes take will be wanted, as fr_cuda_kernel_ask has it; all is taken to be aligned. */
-void      fr_cuda_ask(struct fr_cuda_kernel *, const struct fr_instance *, struct fr_cuda_device *);
+void      fr_cuda_ask(struct fr_cuda_kernel *, const struct fr_instance *, int n, struct fr_cuda_device *);
+/* prepared.c, as struct fr_backend has it. */
+void      fr_cuda_unbind(void *kept);
 /* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);
 /* Whether rows of such a nest are better a warp's than a block's. */

@@ -1,6 +1,7 @@
 /* backends/cuda/launch.c -- runs nests on the device: an instance becomes the argument of its kernel and a grid.
  *
  *     axes.c     its axes, sorted
+ *     prepared.c what is launched again, with other addresses and numbers; many at once
  *     split.c    few outputs of much, by several launches
  *     stream.c   accumulators that rows stream into
  *
@@ -16,8 +17,8 @@ static const int64_t WORTH_VECTORS = 1 << 16;    /* elements of which a last par
 
 /* ---- one launch ------------------------------------------------------------------------------ */
 
-static void
-fill_args(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
+void
+fr_cuda_fill(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
 {
     const struct fr_cuda_kernel *c = j->kernel;
     const struct fr_cuda_layout *l = &c->layout;
@@ -53,7 +54,7 @@ overwrites_row(const struct fr_cuda_job *j)
 {
     const struct fr_nest *nest = j->kernel->k.nest;
 
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
+    for (uint32_t i = 0; i < nest->n_insts && j->kernel->overwrites; i++) {
         const struct fr_inst *in = &nest->insts[i];
 
         if (in->kind != FR_INST_STORE || in->level == FR_LEVEL_FULL)
@@ -130,7 +131,7 @@ choose_grid(const struct fr_cuda_job *j, int form)
     if (!j->kernel->accumulates && overwrites_row(j))
         g.block_x = 1, g.block_y = WIDE;
     n = form & FR_CUDA_VECTORS ? j->n_inner / j->kernel->vector : j->n_inner;
-    while (!j->kernel->accumulates && g.block_x > 1 && (int64_t)g.block_x / 2 >= n) {
+    while (!j->kernel->accumulates && j->n_rows > 1 && g.block_x > 1 && (int64_t)g.block_x / 2 >= n) {
         g.block_x /= 2;
         g.block_y *= 2;
     }
@@ -165,7 +166,7 @@ fr_cuda_start(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_gr
 {
     void *argument[] = {j->args};
 
-    fill_args(j, given);
+    fr_cuda_fill(j, given);
     if (j->kernel->layout.by_address)
         return launch_by_address(j, f, g, given->shared, err);
     return fr_cuda_check(j->device->driver->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, given->shared, j->device->stream,
@@ -173,32 +174,71 @@ fr_cuda_start(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_gr
                          "a kernel's launch", err);
 }
 
+/* The form of a launch that is one, with its function and its grid. */
+static fr_status
+find_form(const struct fr_cuda_job *j, int *form, fr_cuda_function *f, struct fr_cuda_grid *g, struct fr_cuda_given *given, struct fr_err *err)
+{
+    const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
+    int          most_shared;
+    fr_status    st;
+
+    *given = (struct fr_cuda_given){0};
+    *form = fr_cuda_choose_form(j);
+    st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
+    /* What its sums have in shared memory leaves no room for rows. */
+    if (st == FR_OK && *form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(*form) > (size_t)most_shared) {
+        *form &= ~FR_CUDA_SHARED_ROWS;
+        st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
+    }
+    if (st != FR_OK || *form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
+        return st;
+    *g = choose_grid(j, *form);
+    if (*form & FR_CUDA_SHARED_ROWS)
+        given->shared = (unsigned)row_bytes * g->block_y;
+    return FR_OK;
+}
+
+bool
+fr_cuda_find_part(const struct fr_cuda_job *j, struct fr_cuda_part *p, struct fr_err *err, fr_status *st)
+{
+    struct fr_cuda_given given;
+
+    if (j->kernel->layout.by_address && !fr_cuda_has_many(j->kernel->k.nest))
+        return false;
+    if (fr_cuda_has_many(j->kernel->k.nest)) { /* (its function is got when it is known which) */
+        p->form = fr_cuda_choose_form(j);
+        p->function = NULL;
+        p->grid = choose_grid(j, p->form);
+        p->shared = 0;
+        fr_cuda_fill(j, &(struct fr_cuda_given){0});
+        return true;
+    }
+    *st = find_form(j, &p->form, &p->function, &p->grid, &given, err);
+    if (*st != FR_OK || p->form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS) ||
+        (!(p->form & FR_CUDA_SHARED_ROWS) && fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner)))
+        return false;
+    p->shared = given.shared;
+    fr_cuda_fill(j, &given);
+    return true;
+}
+
 static fr_status
 launch_part(struct fr_cuda_job *j, struct fr_err *err)
 {
-    struct fr_cuda_kernel *c = j->kernel;
-    struct fr_cuda_given   given = {0};
-    const size_t           row_bytes = fr_cuda_row_bytes(c->k.nest, j->n_inner);
-    size_t                 n_scratch = 0;
-    struct fr_err          said;
-    fr_cuda_function       f;
-    struct fr_cuda_grid    g;
-    int                    form = fr_cuda_choose_form(j), most_shared;
-    fr_status              st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
+    struct fr_cuda_given given;
+    const size_t         row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
+    size_t               n_scratch = 0;
+    struct fr_err        said;
+    fr_cuda_function     f;
+    struct fr_cuda_grid  g;
+    int                  form;
+    fr_status            st = find_form(j, &form, &f, &g, &given, err);
 
     if (st == FR_OK && form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
         return fr_cuda_launch_split(j, f, err);
-    /* What its sums have in shared memory leaves no room for rows. */
-    if (st == FR_OK && form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(form) > (size_t)most_shared) {
-        form &= ~FR_CUDA_SHARED_ROWS;
-        st = fr_cuda_kernel_get(c, form, j->device, &f, &most_shared, err);
-    }
     if (st != FR_OK)
         return st;
-    g = choose_grid(j, form);
-    if (form & FR_CUDA_SHARED_ROWS) {
-        given.shared = (unsigned)row_bytes * g.block_y;
-    } else if (row_bytes) {
+    if (row_bytes && !(form & FR_CUDA_SHARED_ROWS)) {
         n_scratch = row_bytes * g.x * g.block_y;
         if (!(given.scratch = fr_cuda_alloc(j->device->backend, n_scratch, &said)))
             return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
@@ -208,16 +248,22 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     return st;
 }
 
-/* A single row whose last vector is not whole goes in two parts. */
+int64_t
+fr_cuda_whole_vectors(const struct fr_cuda_job *j)
+{
+    const int64_t n = j->n_inner, whole = n - n % j->kernel->vector;
+
+    return fr_cuda_has_many(j->kernel->k.nest) && whole >= WORTH_VECTORS && j->n_rows == 1 && j->n_axes == j->here && !overwrites_row(j) ? whole : n;
+}
+
 fr_status
 fr_cuda_launch_once(struct fr_cuda_job *j, struct fr_err *err)
 {
-    const int64_t n = j->n_inner, whole = n - n % j->kernel->vector;
+    const int64_t n = j->n_inner, whole = fr_cuda_whole_vectors(j);
     char         *base[FR_MAX_OPERANDS];
     fr_status     st;
 
-    if (j->kernel->has_stages || j->kernel->accumulates || whole == n || whole < WORTH_VECTORS || j->n_rows != 1 || j->n_axes > j->here ||
-        overwrites_row(j))
+    if (whole == n)
         return launch_part(j, err);
     memcpy(base, j->ptr, sizeof base);
     j->n_inner = whole;
@@ -260,6 +306,19 @@ launch_all(struct fr_cuda_job *j, struct fr_err *err)
 
 /* ---- the way in ------------------------------------------------------------------------------ */
 
+struct fr_cuda_job *
+fr_cuda_job_new(struct fr_cuda_kernel *c, struct fr_cuda_device *d)
+{
+    struct fr_cuda_job *j = fr_calloc(1, sizeof *j + c->layout.n_bytes);
+
+    if (j) {
+        j->kernel = c;
+        j->device = d;
+        j->args = (char *)(j + 1);
+    }
+    return j;
+}
+
 static fr_status
 launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_err *err)
 {
@@ -270,10 +329,10 @@ launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_e
 }
 
 void
-fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, struct fr_cuda_device *d)
+fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, int n, struct fr_cuda_device *d)
 {
     struct fr_cuda_job *j = fr_calloc(1, sizeof *j);
-    struct fr_instance  here = *in;
+    struct fr_instance  here;
     char               *somewhere[FR_MAX_OPERANDS];
     int                 form;
 
@@ -283,39 +342,49 @@ fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, struct fr_cu
         somewhere[k] = (char *)((uintptr_t)(k + 1) << 20);
     j->kernel = c;
     j->device = d;
-    here.ptr = somewhere;
-    fr_cuda_find_axes(j, &here);
-    if (!c->has_stages && !c->accumulates && j->n_rows == 1 && j->n_axes == j->here && j->n_inner >= WORTH_VECTORS)
-        j->n_inner -= j->n_inner % c->vector;
-    if (c->streams)
-        fr_cuda_ask_streams(j);
-    form = fr_cuda_choose_form(j);
-    fr_cuda_kernel_ask(c, form, d);
-    if (form & FR_CUDA_SPLIT)
-        fr_cuda_ask_joins(j);
+    for (int i = 0; i < n; i++) {
+        here = in[i];
+        here.ptr = somewhere;
+        fr_cuda_find_axes(j, &here);
+        j->n_inner = fr_cuda_whole_vectors(j);
+        if (c->streams)
+            fr_cuda_ask_streams(j);
+        form = fr_cuda_choose_form(j);
+        fr_cuda_kernel_ask(c, fr_cuda_goes_together(c, n) ? form | FR_CUDA_MANY : form, d);
+        if (form & FR_CUDA_SPLIT)
+            fr_cuda_ask_joins(j);
+    }
     fr_free(j);
 }
 
 fr_status
 fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct fr_err *err)
 {
-    struct fr_cuda_job *j = fr_calloc(1, sizeof *j);
-    fr_status   st;
+    struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)k;
+    struct fr_cuda_device *d;
+    struct fr_cuda_job    *j = NULL;
+    fr_status              st = fr_cuda_enter(fr_backend_of(k->device), &d, err);
 
-    if (!j)
-        return fr_no_memory(err, "a launch");
-    j->kernel = (struct fr_cuda_kernel *)k;
-    if ((st = fr_cuda_enter(fr_backend_of(k->device), &j->device, err)) != FR_OK) {
-        fr_free(j);
+    if (st != FR_OK)
         return st;
-    }
-    if (!(j->args = fr_malloc(j->kernel->layout.n_bytes)))
-        TRY(fr_no_memory(err, "a launch"));
     for (int i = 0; i < n; i++)
+        if (in[i].own && !*in[i].own)
+            TRY(fr_cuda_prepare(c, d, &in[i], err));
+    if (fr_cuda_goes_together(c, n) && fr_cuda_are_prepared(in, n)) {
+        st = fr_cuda_launch_many(c, d, in, n, err);
+        goto out;
+    }
+    for (int i = 0; i < n; i++) {
+        if (fr_cuda_are_prepared(&in[i], 1)) {
+            TRY(fr_cuda_launch_prepared(c, d, &in[i], err));
+            continue;
+        }
+        if (!j && !(j = fr_cuda_job_new(c, d)))
+            TRY(fr_no_memory(err, "a launch"));
         TRY(launch_instance(j, &in[i], err));
+    }
 out:
-    fr_cuda_leave(j->device);
-    fr_free(j->args);
+    fr_cuda_leave(d);
     fr_free(j);
     return st;
 }

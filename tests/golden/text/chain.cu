@@ -63,9 +63,34 @@ struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec0 { float v[VEC * 1]; };
 struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec1 { float v[VEC * 1]; };
 struct __align__(VEC * 4 < 16 ? VEC * 4 : 16) vec2 { float v[VEC * 1]; };
 
+#ifndef MANY /* whether a launch is of several instances, each of which has some of the blocks */
+#define MANY 0
+#endif
+struct many { unsigned first, x, y, z; };
+
 extern "C" __global__ void __launch_bounds__(256)
+#if MANY
+frit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)
+{
+    unsigned low = 0, high = n;
+
+    while (high - low > 1) {
+        const unsigned middle = (low + high) / 2;
+
+        if (of[middle].first <= blockIdx.x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct nest_args g = all[low];
+    const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;
+    const unsigned block_x = b % grid_x, block_y = b / grid_x % grid_y, block_z = b / grid_x / grid_y;
+#else
 frit_nest(const __grid_constant__ struct nest_args g)
 {
+    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;
+    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;
+#endif
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
@@ -75,18 +100,18 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)inner_stride;
     (void)n_inner;
     const float v2 = AT(const float, scalars, 0)[0];
-    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {
+    const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;
+    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {
         ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
         ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;
-             row += (int64_t)gridDim.y * blockDim.y) {
+        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
+             row += (int64_t)grid_y * blockDim.y) {
             const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
             const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
             float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
 #if VEC > 1
-            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {
+            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
                 const struct vec0 q0 = *(const struct vec0 *)(p0 + 1 * j0);
                 const struct vec1 q1 = *(const struct vec1 *)(p1 + 1 * j0);
                 struct vec2 q2;
@@ -105,7 +130,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec2 *)(p2 + 1 * j0) = q2;
             }
 #else
-            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
+            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
                 const float v0 = p0[j];
                 const float v1 = p1[j];
                 const float v3 = v0 * v1;

@@ -85,9 +85,34 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 #endif
 struct __align__(VEC * 1 < 16 ? VEC * 1 : 16) vec4 { uint8_t v[VEC * 1]; };
 
+#ifndef MANY /* whether a launch is of several instances, each of which has some of the blocks */
+#define MANY 0
+#endif
+struct many { unsigned first, x, y, z; };
+
 extern "C" __global__ void __launch_bounds__(256)
+#if MANY
+frit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)
+{
+    unsigned low = 0, high = n;
+
+    while (high - low > 1) {
+        const unsigned middle = (low + high) / 2;
+
+        if (of[middle].first <= blockIdx.x)
+            low = middle;
+        else
+            high = middle;
+    }
+    const struct nest_args g = all[low];
+    const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;
+    const unsigned block_x = b % grid_x, block_y = b / grid_x % grid_y, block_z = b / grid_x / grid_y;
+#else
 frit_nest(const __grid_constant__ struct nest_args g)
 {
+    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;
+    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;
+#endif
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
@@ -97,8 +122,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)row_stride;
     (void)inner_stride;
     (void)n_inner;
-    const int64_t first = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z) {
+    const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;
+    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {
         ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
         ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
         ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
@@ -106,8 +131,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
         ptr[4] = OUTER ? at_outer(g, 4, o, 0) : g.ptr[4];
         ptr[5] = OUTER ? at_outer(g, 5, o, 0) : g.ptr[5];
         ptr[6] = OUTER ? at_outer(g, 6, o, 0) : g.ptr[6];
-        for (int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y; row < g.n_rows;
-             row += (int64_t)gridDim.y * blockDim.y) {
+        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
+             row += (int64_t)grid_y * blockDim.y) {
             char *const p0 = ptr[0] + row * row_stride[0];
             const int64_t i0 = inner_stride[0];
             const double *const p5 = (const double *)(ptr[5] + row * row_stride[5]);
@@ -123,7 +148,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const double v9 = -(v1);
             if (first == 0) p6[0] = v9;
 #if VEC > 1
-            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)gridDim.x * blockDim.x * VEC) {
+            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
                 struct vec4 q4;
                 #pragma unroll
                 for (int v = 0; v < VEC; v++) {
@@ -218,7 +243,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec4 *)(p4 + 1 * j0) = q4;
             }
 #else
-            for (int64_t j = first; j < n_inner; j += (int64_t)gridDim.x * blockDim.x) {
+            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
                 const float v0r = AT(const float, p0, j * i0)[0];
                 const float v0i = AT(const float, p0, j * i0)[1];
                 const float v2_1 = v0i * v0i;
