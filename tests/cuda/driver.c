@@ -10,7 +10,7 @@
  *     failures  the n-th call fails (fake_cuda_fail); the device is lost at the n-th launch (fake_cuda_lose): from then on
  *               everything fails
  *
- * FAKE_CUDA_MB: its memory. What is left at the end, and what kernels did, fake_cuda_counts says. */
+ * FAKE_CUDA_MB: its memory. FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes. What is left at the end, and what kernels did, fake_cuda_counts says. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +172,8 @@ run_kernel(struct work *w)
     memcpy(l.block, w->block, sizeof l.block);
     if (lose_at && counts.n_launches >= lose_at)
         return bad(UNKNOWN, "kernel", "the device is lost, as was asked for");
+    if (getenv("FAKE_CUDA_IDLE"))
+        return OK;
     if (ptx_launch(w->function->kernel, &l, &memory, &c, error, sizeof error))
         return bad(ILLEGAL_ADDRESS, "kernel", error);
     counts.n_instructions += c.n_instructions;

@@ -1,6 +1,7 @@
 #include "backends/cuda/driver.h"
 
-#include <unistd.h>
+#include <pthread.h>
+#include <stdbool.h>
 
 #include "base/env.h"
 #include "base/library.h"
@@ -9,8 +10,7 @@ enum { OLDEST = 12000 };   /* pools are there since 11.2, and what NVRTC 12 make
 
 static struct fr_cuda_driver driver;
 static char                  path[FR_ENV_STR_LEN];
-static bool                  is_open;
-static pid_t                 opened_by;
+static bool                  is_open, is_child; /* of the process that opened it */
 
 static const struct fr_symbol symbols[] = {
 #define DRIVER(field, name, arguments) {name, offsetof(struct fr_cuda_driver, field)},
@@ -38,6 +38,12 @@ fr_cuda_check(int result, const char *what, struct fr_err *err)
                    text ? text : "unknown error", name ? name : "no name");
 }
 
+static void
+note_child(void)
+{
+    is_child = true;
+}
+
 static fr_status
 open_driver(struct fr_err *err)
 {
@@ -51,7 +57,8 @@ open_driver(struct fr_err *err)
     if (version < OLDEST)
         TRY(fr_fail(err, FR_EDEVICE, "the CUDA driver is for CUDA %d.%d; frit needs one for %d.%d or newer", version / 1000,
                     version % 1000 / 10, OLDEST / 1000, OLDEST % 1000 / 10));
-    opened_by = getpid();
+    if (pthread_atfork(NULL, NULL, note_child))
+        TRY(fr_no_memory(err, "the fork handler"));
     is_open = true;
 out:
     return st;
@@ -66,7 +73,7 @@ fr_cuda_driver(const struct fr_cuda_driver **out, struct fr_err *err)
     if (st != FR_OK)
         return st;
     /* The driver works in no child of a process that had it: it would hang there, or fail anywhere. */
-    if (getpid() != opened_by)
+    if (FR_UNLIKELY(is_child))
         return fr_fail(err, FR_EDEVICE, "this process was forked from one that used a CUDA device, and can not use it: start "
                        "processes with multiprocessing's \"spawn\" or \"forkserver\"");
     *out = &driver;
