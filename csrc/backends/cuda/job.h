@@ -71,7 +71,11 @@ void      fr_cuda_fill(const struct fr_cuda_job *, const struct fr_cuda_given *)
 int64_t   fr_cuda_whole_vectors(const struct fr_cuda_job *);
 /* Which form of the kernel it takes. */
 int       fr_cuda_choose_form(const struct fr_cuda_job *);
-fr_status fr_cuda_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
+fr_status fr_cuda_fill_and_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
+/* A nest's kernel with an argument that is filled; and any kernel. */
+fr_status fr_cuda_start_nest(const struct fr_cuda_kernel *, struct fr_cuda_device *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared,
+                             char *args, struct fr_err *);
+fr_status fr_cuda_start(struct fr_cuda_device *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared, void **arguments, struct fr_err *);
 /* At one index of the axes that are walked by the launcher. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
 

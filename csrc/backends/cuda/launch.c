@@ -143,35 +143,44 @@ choose_grid(const struct fr_cuda_job *j, int form)
 
 /* The argument lies on the device where it is more than a launch takes. */
 static fr_status
-launch_by_address(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared, struct fr_err *err)
+launch_by_address(const struct fr_cuda_kernel *c, struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared,
+                  const char *args, struct fr_err *err)
 {
-    const struct fr_cuda_driver *d = j->device->driver;
-    const size_t n = j->kernel->layout.n_bytes;
+    const size_t  n = c->layout.n_bytes;
     struct fr_err said;
-    void        *there = fr_cuda_alloc(j->device->backend, n, &said), *argument[] = {&there};
-    fr_status    st;
+    void         *there = fr_cuda_alloc(d->backend, n, &said), *argument[] = {&there};
+    fr_status     st;
 
     if (!there)
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
-    TRY(fr_cuda_copy_in(j->device->backend, there, j->args, n, err));
-    TRY(fr_cuda_check(d->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, j->device->stream, argument, NULL),
-                      "a kernel's launch", err));
+    TRY(fr_cuda_copy_in(d->backend, there, args, n, err));
+    st = fr_cuda_start(d, f, g, shared, argument, err);
 out:
-    fr_cuda_free(j->device->backend, there, n);
+    fr_cuda_free(d->backend, there, n);
     return st;
 }
 
 fr_status
-fr_cuda_start(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_grid *g, const struct fr_cuda_given *given, struct fr_err *err)
+fr_cuda_start(struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared, void **arguments, struct fr_err *err)
 {
-    void *argument[] = {j->args};
-
-    fr_cuda_fill(j, given);
-    if (j->kernel->layout.by_address)
-        return launch_by_address(j, f, g, given->shared, err);
-    return fr_cuda_check(j->device->driver->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, given->shared, j->device->stream,
-                                                   argument, NULL),
+    return fr_cuda_check(d->driver->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, d->stream, arguments, NULL),
                          "a kernel's launch", err);
+}
+
+fr_status
+fr_cuda_start_nest(const struct fr_cuda_kernel *c, struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared,
+                   char *args, struct fr_err *err)
+{
+    void *argument[] = {args};
+
+    return c->layout.by_address ? launch_by_address(c, d, f, g, shared, args, err) : fr_cuda_start(d, f, g, shared, argument, err);
+}
+
+fr_status
+fr_cuda_fill_and_start(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_grid *g, const struct fr_cuda_given *given, struct fr_err *err)
+{
+    fr_cuda_fill(j, given);
+    return fr_cuda_start_nest(j->kernel, j->device, f, g, given->shared, j->args, err);
 }
 
 /* The form of a launch that is one, with its function and its grid. */
@@ -243,7 +252,7 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
         if (!(given.scratch = fr_cuda_alloc(j->device->backend, n_scratch, &said)))
             return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
     }
-    st = fr_cuda_start(j, f, &g, &given, err);
+    st = fr_cuda_fill_and_start(j, f, &g, &given, err);
     fr_cuda_free(j->device->backend, given.scratch, n_scratch);
     return st;
 }

@@ -141,27 +141,9 @@ grid_of(const struct fr_cuda_kernel *c, const struct part *p, int form)
 }
 
 static fr_status
-launch_by_address(struct fr_cuda_kernel *c, struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, const char *args, struct fr_err *err)
-{
-    const size_t  n = c->layout.n_bytes;
-    struct fr_err said;
-    void         *there = fr_cuda_alloc(d->backend, n, &said), *argument[] = {&there};
-    fr_status     st;
-
-    if (!there)
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
-    TRY(fr_cuda_copy_in(d->backend, there, args, n, err));
-    st = fr_cuda_check(d->driver->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, 0, d->stream, argument, NULL), "a kernel's launch", err);
-out:
-    fr_cuda_free(d->backend, there, n);
-    return st;
-}
-
-static fr_status
 launch_one(struct fr_cuda_kernel *c, struct fr_cuda_device *d, struct part *p, const struct fr_instance *in, struct fr_err *err)
 {
     char               *args = args_of(p);
-    void               *argument[] = {args};
     const int           form = put(c, p, in, args);
     struct fr_cuda_grid g = grid_of(c, p, form);
     fr_cuda_function    f = p->of.function;
@@ -174,10 +156,7 @@ launch_one(struct fr_cuda_kernel *c, struct fr_cuda_device *d, struct part *p, c
         if (form == p->of.form)
             p->of.function = f;
     }
-    if (c->layout.by_address)
-        return launch_by_address(c, d, f, &g, args, err);
-    return fr_cuda_check(d->driver->launch(f, g.x, g.y, g.z, g.block_x, g.block_y, 1, p->of.shared, d->stream, argument, NULL),
-                         "a kernel's launch", err);
+    return fr_cuda_start_nest(c, d, f, &g, p->of.shared, args, err);
 }
 
 fr_status
@@ -226,7 +205,7 @@ launch_table(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct ma
     of = there + n_args;
     TRY(fr_cuda_copy_in(d->backend, there, m->args, n_args, err));
     TRY(fr_cuda_copy_in(d->backend, of, m->of, n_of, err));
-    st = fr_cuda_check(d->driver->launch(f, m->n_blocks, 1, 1, m->block_x, m->block_y, 1, 0, d->stream, argument, NULL), "a kernel's launch", err);
+    st = fr_cuda_start(d, f, &(struct fr_cuda_grid){m->n_blocks, 1, 1, m->block_x, m->block_y}, 0, argument, err);
 out:
     fr_cuda_free(d->backend, there, n_bytes);
     return st;
@@ -248,7 +227,7 @@ add(struct many *m, const struct fr_cuda_kernel *c, struct part *p, const struct
     return true;
 }
 
-/* Parts of one form from number *next on, which is where the next launch begins: those that have been launched are marked. */
+/* Those of one form that have not been launched yet, which are marked; the first of them says which form. */
 static fr_status
 launch_some(struct many *m, struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, int n, bool *done, bool *any, struct fr_err *err)
 {

@@ -51,7 +51,7 @@ launch_rows(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
         if (!fr_cuda_has_phase(nest, (int)given.phase))
             continue;
         g.x = fr_cuda_blocks(n, 1, (int64_t)j->device->n_multiprocessors * FR_CUDA_BLOCKS_EACH);
-        st = fr_cuda_start(j, f, &g, &given, err);
+        st = fr_cuda_fill_and_start(j, f, &g, &given, err);
     }
     fr_cuda_free(j->device->backend, given.scratch, n_bytes);
     return st;
@@ -152,7 +152,7 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
         return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for parts of columns", n_bytes);
     if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j))
         fr_count_way(FR_WAY_device_trees);
-    st = fr_cuda_start(j, f, &g, &given, err);
+    st = fr_cuda_fill_and_start(j, f, &g, &given, err);
     for (uint32_t i = 0; i < nest->n_insts && n_parts && !(j->phase & 2) && st == FR_OK; i++) {
         const struct fr_inst *in = &nest->insts[i];
         struct fr_cuda_rows   rows;
