@@ -10,7 +10,23 @@ fr_ref          fr_nodes_free;
 fr_ref          fr_born[FR_MAX_BORN];
 uint64_t        fr_born_from;
 fr_device       fr_device_usual = FR_DEVICE_HOST;
-_Thread_local fr_device fr_device_chosen;
+int             fr_devices_chosen;
+
+static _Thread_local fr_device chosen;
+
+fr_device
+fr_device_of_thread(void)
+{
+    return chosen;
+}
+
+void
+fr_device_choose(fr_device d)
+{
+    fr_devices_chosen += (d != FR_DEVICE_ANY) - (chosen != FR_DEVICE_ANY);
+    FR_ASSERT(fr_devices_chosen >= 0);
+    chosen = d;
+}
 
 bool
 fr_nodes_grow(void)

@@ -55,14 +55,25 @@ struct fr_node {
 _Static_assert(sizeof(struct fr_node) == 64, "one node, one cache line");
 _Static_assert(FR_N_OPS <= UINT8_MAX, "a node has a byte for its operation");
 #define FR_DEVICE_HEAD(device) ((uint32_t)(device) << 8) /* in `head`, of a little-endian processor */
+#define FR_DEVICES_HEAD        FR_DEVICE_HEAD(0xff)
 
-/* Where that is computed for which no operand says it: the thread's choice, else the process'. */
+/* Where that is computed for which no operand says it: the thread's choice, ANY if it has none; else the process'. Mostly no thread has
+ * one, and then nobody looks for his own. */
 extern FR_HIDDEN fr_device fr_device_usual;
-extern FR_HIDDEN _Thread_local fr_device fr_device_chosen;   /* ANY: there is none */
+extern FR_HIDDEN int       fr_devices_chosen;   /* threads that have one */
+FR_HIDDEN fr_device        fr_device_of_thread(void);
+FR_HIDDEN void             fr_device_choose(fr_device);
+static inline fr_device
+fr_device_chosen(void)
+{
+    return FR_LIKELY(fr_devices_chosen == 0) ? FR_DEVICE_ANY : fr_device_of_thread();
+}
 static inline fr_device
 fr_device_now(void)
 {
-    return FR_LIKELY(!fr_device_chosen) ? fr_device_usual : fr_device_chosen;
+    fr_device d = fr_device_chosen();
+
+    return d == FR_DEVICE_ANY ? fr_device_usual : d;
 }
 
 extern FR_HIDDEN struct fr_node *fr_nodes;    /* the slab; moves when it grows */

@@ -68,7 +68,9 @@ fr_eval_of_device(fr_ref *nodes, int n, fr_device device)
 {
     int n_here = 0;
 
-    for (int i = 0; i < n; i++)
+    while (n_here < n && fr_nodes[nodes[n_here]].device == device)
+        n_here++;
+    for (int i = n_here + 1; i < n; i++)
         if (fr_nodes[nodes[i]].device == device) {
             fr_ref node = nodes[i];
 
@@ -234,7 +236,7 @@ count_step(const struct fr_node *n)
 }
 
 /* A node that the host runs reads the host's memory. */
-FR_INLINE fr_status
+static FR_COLD fr_status
 bring_arguments(const struct fr_node *n, struct fr_err *err)
 {
     for (int k = 0; k < n->n_args; k++) {
@@ -254,9 +256,10 @@ FR_INLINE fr_status
 run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
     unsigned  raised;
-    fr_status st = bring_arguments(&fr_nodes[id], err);
+    fr_status st;
 
-    if (FR_UNLIKELY(st != FR_OK))
+    if (FR_UNLIKELY(atomic_load_explicit(&fr_buffers_elsewhere, memory_order_relaxed) != 0) &&
+        (st = bring_arguments(&fr_nodes[id], err)) != FR_OK)
         return st;
     fr_fpe_begin();
     st = fr_eager_run(id, out, err);
@@ -389,24 +392,33 @@ fr_eval_gathered(void)
     return &gathered;
 }
 
+/* Keeps those that another thread has not computed meanwhile. */
+static int
+still_computing(fr_ref *todo, int n)
+{
+    int n_left = 0;
+
+    for (int i = 0; i < n; i++)
+        if (fr_node_computes(&fr_nodes[todo[i]]))
+            todo[n_left++] = todo[i];
+    return n_left;
+}
+
 /* For roots that the caller has references to. */
 static fr_status
 eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
 {
     fr_status st, said;
-    int       n_todo, n_here;
 
     if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
-    for (; n > 0 && st == FR_OK; todo += n_here, n = n_todo - n_here) {
-        n_todo = n_here = 0;
-        for (int i = 0; i < n; i++) /* another thread may have computed some */
-            if (fr_node_computes(&fr_nodes[todo[i]]))
-                todo[n_todo++] = todo[i];
-        if (n_todo == 0)
-            break;
-        n_here = fr_eval_of_device(todo, n_todo, fr_nodes[todo[0]].device);
+    n = still_computing(todo, n);
+    while (n > 0 && st == FR_OK) {
+        int n_here = fr_eval_of_device(todo, n, fr_nodes[todo[0]].device);
+
         st = eval_locked(todo, n_here, way, err);
+        todo += n_here;
+        n = FR_LIKELY(n == n_here) ? 0 : still_computing(todo, n - n_here);
     }
     fr_eval_unlock();
     /* What has been computed is there, whatever is made of a warning. */

@@ -11,13 +11,26 @@
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
+atomic_int fr_buffers_elsewhere;
+
+static void
+count_elsewhere(int change)
+{
+    int n = atomic_fetch_add_explicit(&fr_buffers_elsewhere, change, memory_order_relaxed);
+
+    (void)n;
+    FR_ASSERT(n + change >= 0);
+}
+
 static void
 release(struct fr_buffer *b)
 {
     void *on_host = b->home ? b->host : b->mem;
 
-    if (b->home)
+    if (b->home) {
         b->home->free(b->home, b->mem, b->n_bytes);
+        count_elsewhere(-1);
+    }
     if (on_host)
         fr_host_free(on_host, b->n_bytes);
     fr_free(b);
@@ -31,8 +44,11 @@ new_at(const struct fr_backend *home, size_t n_bytes, struct fr_err *err)
 
     if (b) {
         *b = (struct fr_buffer){.n_bytes = n_bytes, .refs = 1, .release = release, .home = home};
-        if ((b->mem = home ? home->alloc(home, n_bytes, &said) : fr_host_alloc(n_bytes)))
+        if ((b->mem = home ? home->alloc(home, n_bytes, &said) : fr_host_alloc(n_bytes))) {
+            if (FR_UNLIKELY(home != NULL))
+                count_elsewhere(1);
             return b;
+        }
         fr_free(b);
     }
     fr_backend_refused(&said, err, "Unable to allocate %zu bytes for an array", n_bytes);
@@ -90,6 +106,7 @@ fr_buffer_leave(struct fr_buffer *b)
 {
     if (!b->home)
         return;
+    count_elsewhere(-1);
     if (b->away && b->owner) {
         if (b->host)
             fr_host_free(b->host, b->n_bytes);
@@ -126,7 +143,16 @@ fr_buffer_send(struct fr_buffer *b, const struct fr_backend *by, struct fr_err *
         fr_host_free(b->mem, b->n_bytes);
     b->mem = mem;
     b->home = by;
+    count_elsewhere(1);
     return FR_OK;
+}
+
+void
+fr_buffer_is_there(struct fr_buffer *b, const struct fr_backend *by)
+{
+    b->home = by;
+    b->away = true;
+    count_elsewhere(1);
 }
 
 fr_status

@@ -152,12 +152,16 @@ fr_status fr_eval_readers(const struct fr_storage *, struct fr_err *);
 /* Memory of a backend, to be written by it; and of the host. NULL: memory is out. */
 struct fr_buffer *fr_buffer_new(const struct fr_backend *, size_t n_bytes, struct fr_err *);
 struct fr_buffer *fr_buffer_new_host(size_t n_bytes, struct fr_err *);
+/* How many buffers are in memory of another than the host. */
+extern FR_HIDDEN atomic_int fr_buffers_elsewhere;
 /* Has it in the host's memory from here on; _now: in this thread's turn. */
 fr_status fr_buffer_bring_home(struct fr_buffer *, struct fr_err *);
 fr_status fr_buffer_bring_now(struct fr_buffer *, struct fr_err *);
 /* Has it in the memory of a backend from here on, in this thread's turn; where somebody looks at it on the host at any time, it
  * stays there. */
 fr_status fr_buffer_send(struct fr_buffer *, const struct fr_backend *, struct fr_err *);
+/* The memory of others is there, and stays. */
+void      fr_buffer_is_there(struct fr_buffer *, const struct fr_backend *);
 /* Has it there for as long as others look at it, who get its address. FR_ENOTSUP: others see it on the host. */
 fr_status fr_buffer_keep_away(struct fr_buffer *, const struct fr_backend *, struct fr_err *);
 /* Nobody looks at it there any more. */

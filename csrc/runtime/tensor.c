@@ -169,10 +169,8 @@ fr_tensor_from_memory(void *data, fr_device device, fr_dtype dtype, int ndim, co
         st = fr_no_memory(err, "shared memory");
         goto out;
     }
-    if (device >= FR_DEVICE_CUDA) {
-        b->home = fr_backend_of(device);
-        b->away = true;
-    }
+    if (device >= FR_DEVICE_CUDA)
+        fr_buffer_is_there(b, fr_backend_of(device));
     st = fr_tensor_from_buffer(fr_buffer_ref(b), device, dtype, home, &base, err);
     if (st != FR_OK)
         goto out;

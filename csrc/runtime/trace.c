@@ -460,18 +460,21 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     fr_ref             id = fr_nodes_free;
     struct fr_node    *n = &fr_nodes[id], *x = &fr_nodes[a], *y = &fr_nodes[b];
     struct fr_storage *s;
-    fr_device          device = x->device;
+    uint32_t           device = x->head & FR_DEVICES_HEAD, other = y->head & FR_DEVICES_HEAD;
     int                height;
 
     if (FR_UNLIKELY(id == FR_NO_NODE))
         return false;
-    if (how == QUICK_TWO && FR_UNLIKELY(device != y->device)) {
-        if (device && y->device)
+    if (how == QUICK_TWO && FR_UNLIKELY(device != other)) {
+        if (device && other)
             return false;
-        device |= y->device;
+        device |= other;
     }
-    if (FR_UNLIKELY(!device))
-        device = fr_device_now();
+    if (FR_UNLIKELY(!device)) {
+        if (fr_devices_chosen)
+            return false;
+        device = FR_DEVICE_HEAD(fr_device_usual);
+    }
     FR_ASSERT(n->op == FR_N_OPS);
     n->arg[0] = a;
     if (how == QUICK_NUMBER) {
@@ -497,7 +500,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
     layout->refs += 2;                  /* of node and handle */
     fr_elems_made += (uint64_t)layout->n_elems;
     fr_arrays_made += layout->ndim > 0;
-    n->head = head | FR_DEVICE_HEAD(device);
+    n->head = head | device;
     n->refs = 1;
     n->held = 1;
     n->seq = (uint32_t)fr_nodes_made++;

@@ -66,12 +66,12 @@ static PyObject *
 accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     struct accelerated    *a = (struct accelerated *)self;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
     bool                   at_once = fr_scalar_at_once(false);
     PyObject              *result;
 
     if (FR_UNLIKELY(a->device != FR_DEVICE_ANY))
-        fr_device_chosen = a->device;
+        fr_device_choose(a->device);
     if (FR_UNLIKELY(a->last != fr_device_now())) { /* what is known of calls holds on one device */
         a->last = fr_device_now();
         a->is_found = false;

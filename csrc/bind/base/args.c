@@ -328,7 +328,7 @@ fr_args_on_device(PyObject *o)
     if (fr_args_device(o, &d) < 0)
         return -1;
     if (d != FR_DEVICE_ANY)
-        fr_device_chosen = d;
+        fr_device_choose(d);
     return 0;
 }
 

@@ -82,12 +82,13 @@ int       fr_args_out(PyObject *out);
 /* `device=`: a name as fr_device_named has it, of a device that there is, or None, FR_DEVICE_ANY. */
 int       fr_args_device(PyObject *o, fr_device *out);
 /* What is traced until the end of the block is computed there, unless operands are elsewhere; ANY changes nothing:
- *     FR_ON_DEVICE fr_device before = fr_device_chosen; */
+ *     FR_ON_DEVICE fr_device before = fr_device_chosen(); */
 #define FR_ON_DEVICE __attribute__((cleanup(fr_device_restore)))
 static inline void
 fr_device_restore(const fr_device *before)
 {
-    fr_device_chosen = *before;
+    if (FR_UNLIKELY(fr_devices_chosen != 0) && fr_device_chosen() != *before)
+        fr_device_choose(*before);
 }
 /* fr_args_device, and what is traced from here on is computed there. */
 int       fr_args_on_device(PyObject *o);

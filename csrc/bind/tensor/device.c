@@ -32,7 +32,7 @@ void
 fr_device_follow(const struct fr_tensor *t)
 {
     if (!fr_tensor_is_anywhere(t))
-        fr_device_chosen = fr_tensor_device(t);
+        fr_device_choose(fr_tensor_device(t));
 }
 
 static struct fr_signature to_device_signature = {
@@ -99,8 +99,8 @@ device_enter(PyObject *module, PyObject *name)
         return NULL;
     if (n_blocks == MOST_BLOCKS)
         return PyErr_Format(PyExc_RecursionError, "more than %d blocks that choose a device, one in the other", MOST_BLOCKS);
-    blocks[n_blocks++] = fr_device_chosen;
-    fr_device_chosen = d;
+    blocks[n_blocks++] = fr_device_chosen();
+    fr_device_choose(d);
     Py_RETURN_NONE;
 }
 
@@ -110,7 +110,7 @@ device_leave(PyObject *module, PyObject *unused)
     (void)module, (void)unused;
     if (n_blocks == 0)
         return PyErr_Format(PyExc_RuntimeError, "no device was chosen by a block of this thread");
-    fr_device_chosen = blocks[--n_blocks];
+    fr_device_choose(blocks[--n_blocks]);
     Py_RETURN_NONE;
 }
 

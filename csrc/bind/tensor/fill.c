@@ -94,7 +94,7 @@ new_filled(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw, const
     int       ndim, st;
     fr_dtype  d;
     char      order;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     if (fr_args_parse(&new_signature, args, nargs, kw, s) < 0)
         return NULL;
@@ -151,7 +151,7 @@ like_filled(PyObject *const *s, const struct fr_number *n, PyObject *value, PyOb
     int                     ndim, st;
     fr_dtype                d;
     char                    order;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     *result = NULL;
     if (fr_args_order(s[2], "CFAK", 'K', &order) < 0)
@@ -214,7 +214,7 @@ full(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     int               ndim, st, wanted;
     fr_dtype          d;
     char              order;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     (void)module;
     if (fr_args_parse(&full_signature, args, nargs, kw, s) < 0)
@@ -375,7 +375,7 @@ static PyObject *
 adopted_call(const char *name, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *func = fr_numpy_attr(name), *raw, *result;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     for (Py_ssize_t i = 0; kw && i < PyTuple_GET_SIZE(kw); i++) /* NumPy's is the host */
         if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(kw, i), "device") && fr_args_on_device(args[nargs + i]) < 0) {
@@ -405,7 +405,7 @@ arange(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     PyObject *s[6], *result, *all[4];
     fr_dtype  d;
     int       st;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     (void)module;
     if (nargs == 0) /* arange(stop=3) */
@@ -545,7 +545,7 @@ triangle(fr_op op, const char *name, fr_args args, Py_ssize_t nargs, PyObject *k
     fr_dtype  d;
     char      order;
     int       st;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     if (fr_args_parse(&eye_signature, args, nargs, kw, s) < 0)
         return NULL;
@@ -618,7 +618,7 @@ half(fr_args args, Py_ssize_t nargs, PyObject *kw, bool lower)
     }
     const struct fr_layout *l = x.arg.t->layout;
     const int64_t          *dims = fr_layout_dims(l);
-    FR_ON_DEVICE fr_device  before = fr_device_chosen;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen();
     fr_device_follow(x.arg.t);
     mask = compare_indices(lower ? FR_OP_greater_equal : FR_OP_less_equal, dims[l->ndim - 2],
                            dims[l->ndim - 1], k);

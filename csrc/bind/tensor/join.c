@@ -262,7 +262,7 @@ join(struct list *l, int axis, PyObject *out, fr_dtype d, PyObject **result)
     struct fr_tensor t;
     struct fr_err    err;
     fr_status        st;
-    FR_ON_DEVICE fr_device before = fr_device_chosen;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     if (check_joinable(l, axis) < 0)
         return FR_VALUE_ERROR;
@@ -500,7 +500,7 @@ roll_axis(const struct fr_tensor *t, int axis, int64_t shift, struct fr_tensor *
     struct fr_tensor        part;
     struct fr_arg           arg = {.t = &part};
     fr_status               st;
-    FR_ON_DEVICE fr_device  before = fr_device_chosen;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen();
 
     fr_device_follow(t);
     fr_strides_copy_order(l->ndim, fr_layout_dims(l), fr_layout_strides(l), strides);

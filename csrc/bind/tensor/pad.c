@@ -172,7 +172,7 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     struct fr_err           err;
     fr_status               st;
     int64_t                 step = 1, count;
-    FR_ON_DEVICE fr_device  before = fr_device_chosen;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen();
 
     (void)module;
     if (fr_args_parse(&pad_signature, args, nargs, kw, s) < 0) {

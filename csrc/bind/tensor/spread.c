@@ -122,7 +122,7 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
     if (l->n_elems == 0 || times == 0) { /* new memory, where a reshape would keep its strides */
         struct fr_tensor none;
         struct fr_err    err;
-        FR_ON_DEVICE fr_device before = fr_device_chosen;
+        FR_ON_DEVICE fr_device before = fr_device_chosen();
         fr_device_follow(fr_of(flat));
         fr_status        st = fr_trace_empty(l->ndim, out, NULL, fr_of(flat)->dtype, &none, &err);
         result = fr_type_result(st, &none, &err);

@@ -154,7 +154,7 @@ no_imag(PyObject *self)
     struct fr_tensor        t;
     struct fr_err           err;
     PyObject               *o, *turned;
-    FR_ON_DEVICE fr_device  before = fr_device_chosen;
+    FR_ON_DEVICE fr_device  before = fr_device_chosen();
 
     fr_device_follow(fr_of(self));
     for (int k = 0; k < n; k++) {
