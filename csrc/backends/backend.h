@@ -105,6 +105,60 @@ struct fr_parts {
     uint64_t          own[5];            /* the backend's */
 };
 
+/* A mask in C order, of so many elements, in the memory of a backend. */
+struct fr_mask {
+    const void *at;
+    int64_t     n;
+    int64_t     count;       /* of those that are set: fr_chooser.count has found out, */
+    void       *ranks;       /* and left what the others want, so many bytes that the caller frees; NULL: nothing */
+    size_t      ranks_bytes;
+};
+
+enum fr_chosen { FR_CHOSEN_GET, FR_CHOSEN_PUT, FR_CHOSEN_PLACES };
+
+/* An array of indices, along axes, outermost first, whose strides are in bytes; below 0 they count from the end. */
+struct fr_look {
+    const void *at;
+    fr_dtype    dtype;
+    bool        is_strict;   /* none may be below 0 */
+    int64_t     size;        /* of the axis that they are for */
+    int64_t    *out;         /* NULL, or becomes the indices from 0 on, times `scale`; or these are added to it */
+    int64_t     scale;
+    bool        adds;
+    int         n_axes;
+    int64_t     dims[FR_MAX_DIMS], strides[FR_MAX_DIMS];
+};
+
+/* Rows of a value, put where indices say along an axis, for each index of the axes before. */
+struct fr_scatter {
+    const int64_t *index;    /* in C order; those outside [0, last] are taken for `last` */
+    int64_t        n, last;
+    char          *to;
+    const char    *value;    /* in C order, unless `same` */
+    fr_dtype       dtype;
+    size_t         row;      /* bytes that lie side by side */
+    int64_t        step;     /* bytes from one row of the axis to the next */
+    bool           same;     /* the value is one element, which all become, or are joined with */
+    fr_op          op;       /* store: the last of several values stays; or it joins, one index after the other */
+    int            n_outer;
+    const int64_t *dims;     /* of the axes before, */
+    const ptrdiff_t *outer;  /* and bytes from one of their indices to the next */
+};
+
+/* What masks and indices choose of the memory of a backend, in the runtime's turn. All return FR_ENOTSUP where they have done
+ * nothing, and the host does it (backends/host.h); FR_ENOMEM before anything has been written; FR_EDEVICE. */
+struct fr_chooser {
+    /* Waits until it is known how many elements are set. */
+    fr_status (*count)(const struct fr_backend *self, struct fr_mask *, struct fr_err *);
+    /* GET: out = the rows of `in`, of so many bytes, that are set. PUT: those of `out` become the rows of `in`. PLACES: out = the
+     * i64 along each of the axes of the mask, for each that is set. They go on with what was counted, whatever the mask is. */
+    fr_status (*move)(const struct fr_backend *self, enum fr_chosen, const struct fr_mask *, size_t row, int ndim, const int64_t *dims,
+                      const void *in, void *out, struct fr_err *);
+    /* Waits. *wrong: which is the first index that is out of bounds, in C order; -1: none. */
+    fr_status (*look)(const struct fr_backend *self, const struct fr_look *, int64_t *wrong, struct fr_err *);
+    fr_status (*scatter)(const struct fr_backend *self, const struct fr_scatter *, struct fr_err *);
+};
+
 /* ---- who runs it ---- */
 
 struct fr_memory_stats {
@@ -178,6 +232,8 @@ struct fr_backend {
     /* ptr: the operands' first elements, then the result's, which overlaps none of them. FR_ENOMEM, FR_EINTR; FR_EINDEX: an
      * index is out of bounds, the result is not what it should be. */
     fr_status (*call)(const struct fr_backend *self, const struct fr_call *, char *const *ptr, struct fr_err *);
+
+    const struct fr_chooser *chooser;           /* NULL: its memory is the host's */
 
     /* How many may work at once; the next run of the thread that asks has no more. */
     int       (*n_workers)(void);

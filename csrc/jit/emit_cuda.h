@@ -98,4 +98,44 @@ struct fr_cuda_take {
 /* A kernel `frit_take` with FR_CUDA_THREADS threads, compiled with -DELEMENT= and -DINDEX=. */
 extern const char fr_cuda_take_text[];
 
+/* ---- what masks and indices choose (emit_chosen.c) ---- */
+
+enum { FR_CUDA_CHOSEN_TILE = 2048, FR_CUDA_MASK_AXES = 32, FR_CUDA_LOOK_AXES = 8 };
+
+/* A kernel `frit_chosen` with FR_CUDA_THREADS threads, compiled with -DELEMENT= and -DKIND= one of these: */
+enum { FR_CUDA_COUNT, FR_CUDA_COMPRESS, FR_CUDA_EXPAND, FR_CUDA_PLACES,   /* a block is `span` elements of the mask: whole tiles */
+       FR_CUDA_GATHER, FR_CUDA_SCATTER, FR_CUDA_CHOSEN_KINDS };           /* rows at places, or into them */
+extern const char fr_cuda_chosen_text[];
+
+struct fr_cuda_chosen {
+    uint64_t mask, counts;                          /* addresses; an i64 for each block */
+    uint64_t in, out, place;
+    int64_t  n, span, count, n_units, ndim;         /* elements of the mask, or units that are moved; units of a row; */
+    int64_t  dims[FR_CUDA_MASK_AXES];               /* axes of the mask, where its places are wanted */
+};
+
+/* A kernel `frit_look` with FR_CUDA_THREADS threads, compiled with -DINDEX=. */
+extern const char fr_cuda_look_text[];
+
+struct fr_cuda_look {
+    uint64_t in, out, wrong;                        /* addresses; out: of i64, or 0; wrong: of an i64 for each block */
+    int64_t  n, size, scale, adds, is_strict;       /* strict: none may be negative */
+    int64_t  n_axes, dims[FR_CUDA_LOOK_AXES], stride[FR_CUDA_LOOK_AXES];    /* outermost first, in bytes */
+};
+
+/* A kernel `frit_scatter` with FR_CUDA_THREADS threads, compiled with -DELEMENT=, -DKEY= and -DKIND= one of these: */
+enum { FR_CUDA_CLAIM, FR_CUDA_SETTLE, FR_CUDA_STORE, FR_CUDA_STORE_ANY, FR_CUDA_STORE_MARKED, FR_CUDA_LAST, FR_CUDA_ADD, FR_CUDA_KEYS,
+       FR_CUDA_DIGITS, FR_CUDA_SUM_DIGITS, FR_CUDA_SORT, FR_CUDA_WALK, FR_CUDA_SCATTER_KINDS };
+extern const char fr_cuda_scatter_text[];
+
+struct fr_cuda_scatter {
+    uint64_t index, out, in;                        /* addresses */
+    uint64_t winner, key, to_key, number, to_number, digits, wins;
+    int64_t  n, last, n_units;                      /* indices; the highest that there may be; elements of a row */
+    int64_t  step, from;                            /* bytes from one place to the next, from one row of the value to the next */
+    int64_t  n_outer, n_all, subtracts;             /* indices of the axes before; elements that are written */
+    int64_t  span, shift, n_blocks;                 /* of a sort: keys of a block, the digit */
+    int64_t  n_axes, dims[FR_CUDA_TAKE_AXES], stride[FR_CUDA_TAKE_AXES];
+};
+
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backends/host.h"
-#include "runtime/storage.h"
+#include "runtime/choose.h"
 
 /* A new CALL node over two handles, or one (b NULL). The layout's reference moves in, also on failure. */
 static fr_status
@@ -164,9 +164,8 @@ walk_on(struct walk *w)
     }
 }
 
-/* The first of these numbers that is no index. */
-static fr_status
-bad_index(const int64_t *wrapped, int64_t n, int axis, struct fr_err *err)
+fr_status
+fr_index_bad(const int64_t *wrapped, int64_t n, int axis, struct fr_err *err)
 {
     while (*wrapped >= 0 && *wrapped < n)
         wrapped++;
@@ -202,7 +201,7 @@ read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, i
                 from = strided;
             }
             if (FR_UNLIKELY(fr_host_index_wrap(t->dtype, (size_t)m, from, n, out) & FR_INDEX_OUTSIDE))
-                return bad_index(out, n, axis, err);
+                return fr_index_bad(out, n, axis, err);
             for (int64_t k = 0; out == block && k < m; k++)
                 to[k] = (add ? to[k] : 0) + block[k] * scale;
         }
@@ -211,6 +210,15 @@ read_index(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, i
 
 uint64_t fr_takes_plain;
 
+/* An axis has as many as the dtype has numbers. */
+static bool
+all_fit(fr_dtype dtype, int64_t n)
+{
+    const int size = fr_dtype_size(dtype);
+
+    return size < 4 && n >> 8 * size;
+}
+
 bool
 fr_index_fits(fr_dtype dtype, const void *index, int64_t n_elems, int64_t n)
 {
@@ -218,7 +226,7 @@ fr_index_fits(fr_dtype dtype, const void *index, int64_t n_elems, int64_t n)
     const int      size = fr_dtype_size(dtype);
     int64_t        block[READ_BLOCK];
 
-    if (size < 4 && n >> 8 * size) /* as many as it has numbers */
+    if (all_fit(dtype, n))
         return true;
     for (int64_t i = 0; i < n_elems; i += READ_BLOCK) {
         int64_t m = n_elems - i < READ_BLOCK ? n_elems - i : READ_BLOCK;
@@ -255,21 +263,29 @@ is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, boo
 {
     const struct fr_node *node;
     struct known         *k;
-    void                 *data;
+    void                 *data = NULL;
+    bool                  there = fr_index_is_there(t);
     fr_status             st;
 
     *plain = t->dtype != FR_U64 && t->layout->c_contig && t->layout == over;
     if (!*plain)
         return FR_OK;
-    if ((st = fr_tensor_data(t, &data, err)) != FR_OK)
+    if ((st = there ? fr_choose_compute(&t, 1, err) : fr_tensor_data(t, &data, err)) != FR_OK)
         return st;
+    fr_looks_taken += there;
     node = &fr_nodes[t->storage->node];
     k = &known[t->storage->node % KNOWN];
     if (k->node == t->storage->node && k->seq == node->seq && k->dtype == t->dtype && k->offset == t->offset &&
         k->n_elems == over->n_elems && k->n <= n && !fr_storage_pinned(t->storage))
         return FR_OK;
-    if (!(*plain = fr_index_fits(t->dtype, data, over->n_elems, n)))
-        return FR_OK;
+    if (there && (st = all_fit(t->dtype, n) ? FR_OK : fr_there_fits(t, n, plain, err)) == FR_ENOTSUP) {
+        there = false;
+        st = fr_tensor_data(t, &data, err);
+    }
+    if (st != FR_OK || !(*plain = there ? *plain : fr_index_fits(t->dtype, data, over->n_elems, n)))
+        return st;
+    node = &fr_nodes[t->storage->node]; /* the version that was looked at, for which this thread may have waited */
+    k = &known[t->storage->node % KNOWN];
     if (!fr_storage_pinned(t->storage))
         *k = (struct known){t->storage->node, node->seq, t->dtype, t->offset, over->n_elems, n};
     return FR_OK;
@@ -307,7 +323,7 @@ joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, in
     struct fr_layout *l = NULL;
     struct fr_buffer *b = NULL;
     int64_t           scale = 1;
-    bool              plain;
+    bool              plain, there = false;
     fr_status         st;
 
     TRY(index_layout(index, n, &l, err));
@@ -321,6 +337,10 @@ joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, in
             goto out;
         }
     }
+    for (int i = 0; i < n; i++)
+        there |= fr_index_is_there(index[i]);
+    if (there && (st = fr_there_joint_index(index, dims, n, first, l, out, err)) != FR_ENOTSUP)
+        goto out;
     if (!(b = fr_buffer_new_host((size_t)l->n_elems * sizeof(int64_t), err)))
         TRY(FR_ENOMEM);
     for (int i = n; i-- > 0; scale *= dims[i])

@@ -9,11 +9,10 @@
 #include "backends/host.h"
 #include "base/alloc.h"
 #include "base/fpe.h"
-#include "runtime/storage.h"
+#include "runtime/choose.h"
 
-/* Computes all of them. While kernels run, another thread may store into one. */
-static fr_status
-compute(const struct fr_tensor *const *t, int n, struct fr_err *err)
+fr_status
+fr_choose_compute(const struct fr_tensor *const *t, int n, struct fr_err *err)
 {
     bool      pending;
     fr_status st;
@@ -45,10 +44,9 @@ in_c_order(const struct fr_tensor **t, const struct fr_tensor *apart, struct fr_
 
 /* ---- shapes ---- */
 
-/* The value becomes *own: in this shape and C order. FR_ENOTSUP: it does not fit. */
-static fr_status
-in_shape(const struct fr_tensor **value, int ndim, const int64_t *dims, const struct fr_tensor *apart,
-         struct fr_tensor *own, struct fr_err *err)
+fr_status
+fr_choose_shape(const struct fr_tensor **value, int ndim, const int64_t *dims, const struct fr_tensor *apart,
+                struct fr_tensor *own, struct fr_err *err)
 {
     const struct fr_layout *l = (*value)->layout;
     const int64_t          *d = fr_layout_dims(l);
@@ -109,13 +107,12 @@ forget_mask(struct bits *b)
         fr_free(b->word);
 }
 
-/* The shape of what the mask chooses; returns its number of axes. */
-static int
-chosen_dims(const struct fr_tensor *t, const struct fr_tensor *mask, size_t count, int64_t *dims)
+int
+fr_choose_dims(const struct fr_tensor *t, const struct fr_tensor *mask, int64_t count, int64_t *dims)
 {
     int n = mask->layout->ndim, ndim = t->layout->ndim;
 
-    dims[0] = (int64_t)count;
+    dims[0] = count;
     memcpy(dims + 1, fr_layout_dims(t->layout) + n, (size_t)(ndim - n) * sizeof *dims);
     return ndim - n + 1;
 }
@@ -134,6 +131,7 @@ row_bytes(const struct fr_tensor *t, int n_axes)
 fr_status
 fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr_tensor *out, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_there((const struct fr_tensor *[]){t, mask}, 2);
     struct fr_tensor  own_t = {.storage = NULL}, own_mask = {.storage = NULL};
     struct bits       b = {.word = b.few};
     struct fr_layout *l = NULL;
@@ -148,9 +146,11 @@ fr_choose_get(const struct fr_tensor *t, const struct fr_tensor *mask, struct fr
         return FR_ENOTSUP; /* NumPy lays the rows out as they lie in t */
     TRY(in_c_order(&t, NULL, &own_t, err));
     TRY(in_c_order(&mask, NULL, &own_mask, err));
-    TRY(compute((const struct fr_tensor *[]){mask, t}, 2, err));
+    if (by && (st = fr_there_get(by, t, mask, row, out, err)) != FR_ENOTSUP)
+        goto out;
+    TRY(fr_choose_compute((const struct fr_tensor *[]){mask, t}, 2, err));
     TRY(read_mask(&b, mask, err));
-    if (!(l = fr_layout_get(chosen_dims(t, mask, b.count, dims), dims, NULL))) {
+    if (!(l = fr_layout_get(fr_choose_dims(t, mask, (int64_t)b.count, dims), dims, NULL))) {
         st = fr_no_memory(err, "a layout");
         goto out;
     }
@@ -190,6 +190,7 @@ write_places(const struct bits *b, int ndim, const int64_t *dims, int64_t *to)
 fr_status
 fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_there(&mask, 1);
     struct fr_tensor  own = {.storage = NULL};
     struct bits       b = {.word = b.few};
     struct fr_layout *l = NULL;
@@ -198,7 +199,9 @@ fr_choose_places(const struct fr_tensor *mask, struct fr_tensor *out, struct fr_
     fr_status         st;
 
     TRY(in_c_order(&mask, NULL, &own, err));
-    TRY(compute((const struct fr_tensor *[]){mask}, 1, err));
+    if (by && (st = fr_there_places(by, mask, out, err)) != FR_ENOTSUP)
+        goto out;
+    TRY(fr_choose_compute((const struct fr_tensor *[]){mask}, 1, err));
     TRY(read_mask(&b, mask, err));
     dims[0] = (int64_t)b.count;
     dims[1] = mask->layout->ndim;
@@ -222,6 +225,7 @@ fr_status
 fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const struct fr_tensor *value,
               struct fr_err *err)
 {
+    const struct fr_backend *by = fr_there((const struct fr_tensor *[]){t, mask, value}, 3);
     struct fr_tensor own_t = {.storage = NULL}, own_mask = {.storage = NULL};
     struct fr_tensor own = {.storage = NULL}, fitted = {.storage = NULL};
     struct bits      b = {.word = b.few};
@@ -236,17 +240,19 @@ fr_choose_put(const struct fr_tensor *t, const struct fr_tensor *mask, const str
     if (!t->layout->c_contig || (mask->layout->ndim == t->layout->ndim && value->layout->ndim > 1))
         return FR_ENOTSUP;
     TRY(in_c_order(&t, NULL, &own_t, err));
-    TRY(in_c_order(&mask, NULL, &own_mask, err));
+    TRY(in_c_order(&mask, by ? t : NULL, &own_mask, err)); /* (the host has read it before it writes) */
     TRY(in_c_order(&value, t, &own, err));
-    TRY(compute((const struct fr_tensor *[]){mask, value, t}, 3, err));
+    if (by && (st = fr_there_put(by, t, mask, row, value, err)) != FR_ENOTSUP)
+        goto out;
+    TRY(fr_choose_compute((const struct fr_tensor *[]){mask, value, t}, 3, err));
     TRY(read_mask(&b, mask, err));
-    ndim = chosen_dims(t, mask, b.count, dims);
-    TRY(in_shape(&value, ndim, dims, t, &fitted, err));
-    TRY(compute((const struct fr_tensor *[]){value}, 1, err));
+    ndim = fr_choose_dims(t, mask, (int64_t)b.count, dims);
+    TRY(fr_choose_shape(&value, ndim, dims, t, &fitted, err));
+    TRY(fr_choose_compute((const struct fr_tensor *[]){value}, 1, err));
     if (!b.count || !row)
         goto out;
     TRY(fr_tensor_export(t, true, &to, &look, err));
-    if ((st = compute((const struct fr_tensor *[]){value}, 1, err)) == FR_OK &&
+    if ((st = fr_choose_compute((const struct fr_tensor *[]){value}, 1, err)) == FR_OK &&
         (st = fr_tensor_data(value, &from, err)) == FR_OK)
         fr_host_expand(b.n_words, b.word, b.count, row, from, to);
     fr_storage_unlook(t->storage, look);
@@ -322,6 +328,7 @@ fr_status
 fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int axis, const struct fr_tensor *value,
                   fr_op op, unsigned *raised, struct fr_err *err)
 {
+    const struct fr_backend *by = fr_there((const struct fr_tensor *[]){t, index, value}, 3);
     const struct fr_layout *l = t->layout, *li = index->layout;
     struct fr_tensor        own_index = {.storage = NULL}, own = {.storage = NULL};
     int64_t                 dims[FR_MAX_DIMS], n = 1;
@@ -347,12 +354,19 @@ fr_choose_scatter(const struct fr_tensor *t, const struct fr_tensor *index, int 
     if (same)
         TRY(in_c_order(&value, t, &own, err));
     else
-        TRY(in_shape(&value, ndim, dims, t, &own, err));
-    TRY(compute((const struct fr_tensor *[]){index, value, t}, 3, err));
+        TRY(fr_choose_shape(&value, ndim, dims, t, &own, err));
+    if (by && n != 0) {
+        struct fr_scatter s = {.n = li->n_elems, .last = (int64_t)r.last, .dtype = t->dtype, .row = r.row, .step = r.step, .same = same,
+                               .op = op, .n_outer = r.n_outer, .dims = r.dims, .outer = r.outer};
+
+        if ((st = fr_there_scatter(by, t, index, value, &s, err)) != FR_ENOTSUP)
+            goto out;
+    }
+    TRY(fr_choose_compute((const struct fr_tensor *[]){index, value, t}, 3, err));
     if (n == 0)
         goto out;
     TRY(fr_tensor_export(t, true, &to, &look, err));
-    if ((st = compute((const struct fr_tensor *[]){index, value}, 2, err)) == FR_OK &&
+    if ((st = fr_choose_compute((const struct fr_tensor *[]){index, value}, 2, err)) == FR_OK &&
         (st = fr_tensor_data(value, &from, err)) == FR_OK && (st = fr_tensor_data(index, &indices, err)) == FR_OK) {
         fr_fpe_begin();
         put_rows(&r, (size_t)li->n_elems, indices, to, from, same ? 0 : (ptrdiff_t)r.row, join,

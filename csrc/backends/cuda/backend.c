@@ -1,6 +1,7 @@
 /* NVIDIA GPUs as backends. */
 #include "backends/backend.h"
 
+#include "backends/cuda/chosen.h"
 #include "backends/cuda/kernel.h"
 #include "jit/nvrtc_ahead.h"
 
@@ -78,6 +79,10 @@ bind(const struct fr_kernel *k, struct fr_instance *in, int n)
     fr_cuda_leave(d);
 }
 
+static const struct fr_chooser chooser = {
+    .count = fr_cuda_count_mask, .move = fr_cuda_move_chosen, .look = fr_cuda_look_at, .scatter = fr_cuda_scatter_rows,
+};
+
 static int
 n_workers(void)
 {
@@ -93,7 +98,7 @@ n_workers(void)
         .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
         .kernel_ran = kernel_ran,                                                                                      \
         .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \
-        .scan = fr_cuda_scan, .call = fr_cuda_call, .n_workers = n_workers,                                            \
+        .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .n_workers = n_workers,                       \
     }
 
 const struct fr_backend fr_cuda_backends[FR_CUDA_DEVICES] = {

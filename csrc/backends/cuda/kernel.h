@@ -66,7 +66,7 @@ void      fr_cuda_fold_kernels_free(void);
 fr_status fr_cuda_product(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 /* scan.c: FR_ENOTSUP: more axes than its kernel has. */
 fr_status fr_cuda_scan_there(const struct fr_backend *, fr_op, fr_dtype, const struct fr_instance *, struct fr_err *);
-/* take.c: FR_ENOTSUP: more axes than its kernel has, or indices that have to be looked at again. */
+/* take.c: FR_ENOTSUP: more axes than its kernel has. */
 fr_status fr_cuda_take(const struct fr_backend *, const struct fr_call *, char *const *ptr, struct fr_err *);
 
 /* Blocks for n, of which each has so many: at least one, and at most so many. */

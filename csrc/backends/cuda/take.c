@@ -1,7 +1,7 @@
 /* backends/cuda/take.c -- takes, by a kernel for each size of element and dtype of the indices (jit/emit_take.c). */
 #include <stdio.h>
 
-#include "backends/cuda/kernel.h"
+#include "backends/cuda/chosen.h"
 #include "jit/emit_text.h"
 
 enum { N_SIZES = 5, BLOCKS_EACH = 16 };     /* 1, 2, 4, 8 and 16 bytes */
@@ -12,8 +12,7 @@ static fr_status
 write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
 {
     (void)of;
-    fr_text_add(out, "%s", fr_cuda_take_text);
-    return out->st == FR_OK ? FR_OK : fr_no_memory(err, "the text of a kernel");
+    return fr_cuda_write_text(out, fr_cuda_take_text, err);
 }
 
 static fr_status
@@ -79,6 +78,19 @@ fill_axes(struct fr_cuda_take *g, const struct fr_call *c)
     return true;
 }
 
+/* Indices that others may have written to since they were looked at. */
+static fr_status
+look_again(const struct fr_backend *self, const struct fr_call *c, const void *index, struct fr_err *err)
+{
+    const struct fr_look l = {.at = index, .dtype = c->index, .is_strict = c->index == FR_I64, .size = fr_layout_dims(c->in[0])[c->axis],
+                              .n_axes = 1, .dims = {c->in[1]->n_elems}, .strides = {fr_dtype_size(c->index)}};
+    int64_t              wrong;
+    fr_status            st = fr_cuda_look_at(self, &l, &wrong, err);
+
+    return st != FR_OK || wrong < 0 ? st : fr_fail(err, FR_EINDEX, "take: an index has changed, and is out of bounds for axis %d with size %lld",
+                                                   c->axis, (long long)l.size);
+}
+
 fr_status
 fr_cuda_take(const struct fr_backend *self, const struct fr_call *c, char *const *ptr, struct fr_err *err)
 {
@@ -89,10 +101,12 @@ fr_cuda_take(const struct fr_backend *self, const struct fr_call *c, char *const
     fr_cuda_function       f;
     fr_status              st;
 
-    if (c->wary || !fill_axes(&g, c))
+    if (!fill_axes(&g, c))
         return FR_ENOTSUP;
     if (g.n == 0)
         return FR_OK;
+    if (c->wary && (st = look_again(self, c, ptr[1], err)) != FR_OK)
+        return st;
     if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
     TRY(get_code(fr_dtype_size(c->dtype), c->index, d, &f, err));
