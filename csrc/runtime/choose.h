@@ -23,13 +23,14 @@ fr_there(const struct fr_tensor *const *t, int n)
     return fr_backend_of(d)->chooser ? fr_backend_of(d) : NULL;
 }
 
-/* Whether an array of indices is there, or will be when it is computed. */
+/* Whether an array of indices is there, will be when it is computed, or goes there once for all of an accelerated call. */
 static inline bool
 fr_index_is_there(const struct fr_tensor *t)
 {
     const struct fr_node *n = &fr_nodes[t->storage->node];
+    const bool            goes = fr_device_now() >= FR_DEVICE_CUDA && n->device == FR_DEVICE_ANY && fr_storage_pinned(t->storage);
 
-    return FR_UNLIKELY(n->device >= FR_DEVICE_CUDA || (n->op == FR_OP_leaf && n->v.buffer->home)) && !fr_is_off(FR_OFF_device_chosen);
+    return FR_UNLIKELY(n->device >= FR_DEVICE_CUDA || goes || (n->op == FR_OP_leaf && n->v.buffer->home)) && !fr_is_off(FR_OFF_device_chosen);
 }
 
 /* Computes all of them. While kernels run, another thread may store into one. */

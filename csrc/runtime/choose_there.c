@@ -298,7 +298,7 @@ out:
     return st;
 }
 
-/* Computes arrays of indices, and says on whose device one of them is then; NULL: on nobody's. */
+/* Computes arrays of indices, and says on whose device one of them is then, or goes. FR_ENOTSUP: on nobody's. */
 static fr_status
 device_of(const struct fr_tensor *const *index, int n, const struct fr_backend **by, struct fr_err *err)
 {
@@ -307,6 +307,9 @@ device_of(const struct fr_tensor *const *index, int n, const struct fr_backend *
     *by = NULL;
     for (int k = 0; k < n && st == FR_OK && !*by; k++)
         *by = buffer_of(index[k])->home;
+    for (int k = 0; k < n && st == FR_OK && !*by; k++)
+        if (fr_storage_device(index[k]->storage) == FR_DEVICE_ANY && fr_index_is_there(index[k]) && !fr_storage_is_watched(index[k]->storage))
+            *by = fr_backend_of(fr_device_now());
     return st != FR_OK || (*by && (*by)->chooser) ? st : FR_ENOTSUP;
 }
 
