@@ -154,8 +154,9 @@ struct fr_chooser {
      * i64 along each of the axes of the mask, for each that is set. They go on with what was counted, whatever the mask is. */
     fr_status (*move)(const struct fr_backend *self, enum fr_chosen, const struct fr_mask *, size_t row, int ndim, const int64_t *dims,
                       const void *in, void *out, struct fr_err *);
-    /* Waits. *wrong: which is the first index that is out of bounds, in C order; -1: none. */
-    fr_status (*look)(const struct fr_backend *self, const struct fr_look *, int64_t *wrong, struct fr_err *);
+    /* Looks at n arrays one after the other, of as many indices, and waits. *which: the first of them with one that is out of
+     * bounds, *wrong: which index of it that is, in C order; -1: none. */
+    fr_status (*look)(const struct fr_backend *self, const struct fr_look *, int n, int *which, int64_t *wrong, struct fr_err *);
     fr_status (*scatter)(const struct fr_backend *self, const struct fr_scatter *, struct fr_err *);
 };
 

@@ -256,6 +256,14 @@ fr_index_forget(fr_ref node)
         k->node = FR_NO_NODE;
 }
 
+void
+fr_index_know(const struct fr_tensor *t, int64_t n)
+{
+    fr_ref node = t->storage->node;
+
+    known[node % KNOWN] = (struct known){node, fr_nodes[node].seq, t->dtype, t->offset, t->layout->n_elems, n};
+}
+
 /* Whether an index array can be used as it is: whole numbers in C order that fit. What does not is told by who reads it
  * number by number. */
 static fr_status
@@ -284,10 +292,8 @@ is_plain(const struct fr_tensor *t, const struct fr_layout *over, int64_t n, boo
     }
     if (st != FR_OK || !(*plain = there ? *plain : fr_index_fits(t->dtype, data, over->n_elems, n)))
         return st;
-    node = &fr_nodes[t->storage->node]; /* the version that was looked at, for which this thread may have waited */
-    k = &known[t->storage->node % KNOWN];
-    if (!fr_storage_pinned(t->storage))
-        *k = (struct known){t->storage->node, node->seq, t->dtype, t->offset, over->n_elems, n};
+    if (!fr_storage_pinned(t->storage)) /* the version that was looked at, for which this thread may have waited */
+        fr_index_know(t, n);
     return FR_OK;
 }
 

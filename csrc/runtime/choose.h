@@ -56,7 +56,9 @@ fr_status fr_there_fits(const struct fr_tensor *index, int64_t n, bool *fits, st
 fr_status fr_there_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first, struct fr_layout *over,
                                struct fr_tensor *out, struct fr_err *);
 
-/* call.c: the first of these numbers that is no index. */
+/* call.c. All elements of a new array of i64 are known to be below n, and none is below 0. */
+void      fr_index_know(const struct fr_tensor *, int64_t n);
+/* The first of these numbers that is no index. */
 fr_status fr_index_bad(const int64_t *wrapped, int64_t n, int axis, struct fr_err *);
 
 #endif

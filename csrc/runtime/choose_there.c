@@ -222,6 +222,8 @@ fr_there_places(const struct fr_backend *by, const struct fr_tensor *mask, struc
     TRY(by->chooser->move(by, FR_CHOSEN_PLACES, &m, 0, ndim, fr_layout_dims(mask->layout), NULL, to->mem, err));
     st = fr_tensor_from_buffer(to, by->device, FR_I64, l, out, err);
     to = NULL;
+    if (st == FR_OK && ndim == 1)
+        fr_index_know(out, m.n);
 out:
     fr_buffer_unref(to);
     fr_layout_unref(l);
@@ -334,6 +336,7 @@ fr_there_fits(const struct fr_tensor *index, int64_t n, bool *fits, struct fr_er
     struct turn              w;
     struct fr_look           l;
     int64_t                  wrong = -1;
+    int                      which;
     void                    *at;
     fr_status                st = device_of(&index, 1, &by, err);
 
@@ -342,7 +345,7 @@ fr_there_fits(const struct fr_tensor *index, int64_t n, bool *fits, struct fr_er
     TRY(bring(&w, index, &at, err));
     fill_look(&l, index, at, index->layout, n);
     l.is_strict = index->dtype == FR_I64;
-    TRY(by->chooser->look(by, &l, &wrong, err));
+    TRY(by->chooser->look(by, &l, 1, &which, &wrong, err));
     *fits = wrong < 0;
 out:
     end(&w);
@@ -366,40 +369,46 @@ bad_index(const struct fr_backend *by, const struct fr_look *l, int64_t place, i
     return fr_index_bad(&wrapped, l->size, axis, err);
 }
 
+/* The last array comes first, as where several have a wrong index NumPy tells of that one. */
 fr_status
 fr_there_joint_index(const struct fr_tensor *const *index, const int64_t *dims, int n, int first, struct fr_layout *over, struct fr_tensor *out,
                      struct fr_err *err)
 {
     const struct fr_backend *by;
     struct fr_buffer        *b = NULL;
+    struct fr_look          *look = NULL;
     struct turn              w;
     fr_device                device = FR_DEVICE_ANY;
     int64_t                  scale = 1, wrong;
+    int                      which;
     void                    *at;
     fr_status                st = n <= OPERANDS ? device_of(index, n, &by, err) : FR_ENOTSUP;
 
     if (st != FR_OK || (st = begin(&w, by, index, n, NULL, err)) != FR_OK)
         return st;
     fr_looks_taken++;
+    if (!(look = fr_malloc((size_t)n * sizeof *look)))
+        TRY(fr_no_memory(err, "arrays of indices"));
     if (!(b = fr_buffer_new(by, (size_t)over->n_elems * sizeof(int64_t), err)))
         TRY(err->code);
-    for (int i = n; i-- > 0; scale *= dims[i]) {
-        struct fr_look l;
-
+    for (int i = n, k = 0; i-- > 0; scale *= dims[i], k++) {
         TRY(bring(&w, index[i], &at, err));
-        fill_look(&l, index[i], at, over, dims[i]);
-        l.out = b->mem;
-        l.scale = scale;
-        l.adds = i < n - 1;
-        TRY(by->chooser->look(by, &l, &wrong, err));
-        if (wrong >= 0)
-            TRY(bad_index(by, &l, wrong, first + i, err));
+        fill_look(&look[k], index[i], at, over, dims[i]);
+        look[k].out = b->mem;
+        look[k].scale = scale;
+        look[k].adds = k > 0;
         device = device == FR_DEVICE_ANY ? fr_storage_device(index[i]->storage) : device;
     }
+    TRY(by->chooser->look(by, look, n, &which, &wrong, err));
+    if (wrong >= 0)
+        TRY(bad_index(by, &look[which], wrong, first + n - 1 - which, err));
     st = fr_tensor_from_buffer(b, device, FR_I64, over, out, err);
     b = NULL;
+    if (st == FR_OK)
+        fr_index_know(out, scale);
 out:
     fr_buffer_unref(b);
+    fr_free(look);
     end(&w);
     return st;
 }

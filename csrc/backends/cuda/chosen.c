@@ -97,28 +97,12 @@ cut(const struct fr_cuda_device *d, int64_t n, int64_t *span)
     return (unsigned)((n_tiles + each - 1) / each);
 }
 
-/* Adds up n numbers of the device, or finds the least of them. */
-static fr_status
-bring_words(const struct fr_backend *self, const void *from, unsigned n, int64_t *sum, int64_t *least, struct fr_err *err)
-{
-    int64_t   word[MOST_BLOCKS];
-    fr_status st = fr_cuda_copy_out(self, word, from, n * sizeof *word, err);
-
-    *sum = 0;
-    *least = INT64_MAX;
-    for (unsigned i = 0; i < n && st == FR_OK; i++) {
-        *sum += word[i];
-        *least = word[i] < *least ? word[i] : *least;
-    }
-    return st;
-}
-
 fr_status
 fr_cuda_count_mask(const struct fr_backend *self, struct fr_mask *m, struct fr_err *err)
 {
     struct fr_cuda_chosen  g = {.mask = (uint64_t)(uintptr_t)m->at, .n = m->n};
+    int64_t                counts[MOST_BLOCKS];
     struct fr_cuda_device *d;
-    int64_t                ignored;
     unsigned               n_blocks;
     fr_status              st;
 
@@ -133,7 +117,9 @@ fr_cuda_count_mask(const struct fr_backend *self, struct fr_mask *m, struct fr_e
     TRY(fr_cuda_scratch(self, m->ranks_bytes, &m->ranks, err));
     g.counts = (uint64_t)(uintptr_t)m->ranks;
     TRY(launch(d, FR_CUDA_COUNT, 1, &g, n_blocks, err));
-    TRY(bring_words(self, m->ranks, n_blocks, &m->count, &ignored, err));
+    TRY(fr_cuda_copy_out(self, counts, m->ranks, m->ranks_bytes, err));
+    for (unsigned i = 0; i < n_blocks; i++)
+        m->count += counts[i];
     fr_count_way(FR_WAY_device_chosen);
 out:
     if (st != FR_OK) {
@@ -199,6 +185,7 @@ static bool
 fill_axes(struct fr_cuda_look *g, const struct fr_look *l)
 {
     g->n = 1;
+    g->n_axes = 0;
     for (int k = 0; k < l->n_axes; k++) {
         const int64_t n = l->dims[k], stride = l->strides[k], last = g->n_axes - 1;
 
@@ -218,42 +205,64 @@ fill_axes(struct fr_cuda_look *g, const struct fr_look *l)
     return true;
 }
 
-fr_status
-fr_cuda_look_at(const struct fr_backend *self, const struct fr_look *l, int64_t *wrong, struct fr_err *err)
+static fr_status
+launch_look(struct fr_cuda_device *d, struct fr_cuda_look *g, fr_dtype dtype, unsigned n_blocks, struct fr_err *err)
 {
     static const char *const types[FR_N_DTYPES] = {
         [FR_I8] = "signed char", [FR_I16] = "short", [FR_I32] = "int", [FR_I64] = "long long",
         [FR_U8] = "unsigned char", [FR_U16] = "unsigned short", [FR_U32] = "unsigned", [FR_U64] = "unsigned long long"};
     char                        index[32];
     const char *const           defines[] = {index, NULL};
-    const struct fr_cuda_source of = {"frit_look", write_look, defines, FR_OP_take, l->dtype};
-    struct fr_cuda_look         g = {.in = (uint64_t)(uintptr_t)l->at, .out = (uint64_t)(uintptr_t)l->out, .size = l->size,
-                                     .scale = l->scale, .adds = l->adds, .is_strict = l->is_strict};
-    void                       *argument[] = {&g}, *words = NULL;
-    struct fr_cuda_device      *d;
+    const struct fr_cuda_source of = {"frit_look", write_look, defines, FR_OP_take, dtype};
+    void                       *argument[] = {g};
     fr_cuda_function            f;
-    unsigned                    n_blocks = 0;
-    int64_t                     ignored;
     fr_status                   st;
 
+    FR_ASSERT(types[dtype]);
+    snprintf(index, sizeof index, "-DINDEX=%s", types[dtype]);
+    if ((st = fr_cuda_code_get(look_codes[dtype], &of, d, &f, err)) != FR_OK)
+        return st;
+    return fr_cuda_check(d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL), "a launch for indices", err);
+}
+
+fr_status
+fr_cuda_look_at(const struct fr_backend *self, const struct fr_look *l, int n, int *which, int64_t *wrong, struct fr_err *err)
+{
+    struct fr_cuda_look    g = {.n = 0};
+    int64_t                words[MOST_BLOCKS];
+    struct fr_cuda_device *d;
+    void                  *there = NULL;
+    size_t                 n_bytes = 0;
+    unsigned               n_blocks;
+    fr_status              st;
+
     *wrong = -1;
-    if (!types[l->dtype] || !fill_axes(&g, l))
-        return FR_ENOTSUP;
+    *which = 0;
+    for (int k = 0; k < n; k++)
+        if (!fill_axes(&g, &l[k]))
+            return FR_ENOTSUP;
     if (g.n == 0)
         return FR_OK;
-    snprintf(index, sizeof index, "-DINDEX=%s", types[l->dtype]);
     if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
-    n_blocks = fr_cuda_blocks(g.n, EACH * FR_CUDA_THREADS, most_blocks(d));
-    TRY(fr_cuda_code_get(look_codes[l->dtype], &of, d, &f, err));
-    TRY(fr_cuda_scratch(self, n_blocks * sizeof(int64_t), &words, err));
-    g.wrong = (uint64_t)(uintptr_t)words;
-    TRY(fr_cuda_check(d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL), "a launch for indices", err));
-    TRY(bring_words(self, words, n_blocks, &ignored, wrong, err));
-    *wrong = *wrong < g.n ? *wrong : -1;
+    n_blocks = fr_cuda_blocks(g.n, EACH * FR_CUDA_THREADS, most_blocks(d) / n);
+    n_bytes = (size_t)n * n_blocks * sizeof *words;
+    TRY(fr_cuda_scratch(self, n_bytes, &there, err));
+    for (int k = 0; k < n; k++) {
+        g = (struct fr_cuda_look){.in = (uint64_t)(uintptr_t)l[k].at, .out = (uint64_t)(uintptr_t)l[k].out, .size = l[k].size, .scale = l[k].scale,
+                                  .adds = l[k].adds, .is_strict = l[k].is_strict,
+                                  .wrong = (uint64_t)(uintptr_t)there + (uint64_t)k * n_blocks * sizeof *words};
+        fill_axes(&g, &l[k]);
+        TRY(launch_look(d, &g, l[k].dtype, n_blocks, err));
+    }
+    TRY(fr_cuda_copy_out(self, words, there, n_bytes, err));
+    for (int k = 0; k < n && *wrong < 0; *which = k++)
+        for (unsigned i = 0; i < n_blocks; i++)
+            if (words[(unsigned)k * n_blocks + i] < g.n && (*wrong < 0 || words[(unsigned)k * n_blocks + i] < *wrong))
+                *wrong = words[(unsigned)k * n_blocks + i];
     fr_count_way(FR_WAY_device_chosen);
 out:
-    fr_cuda_free(self, words, n_blocks * sizeof(int64_t));
+    fr_cuda_free(self, there, n_bytes);
     fr_cuda_leave(d);
     return st;
 }

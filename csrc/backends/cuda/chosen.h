@@ -8,7 +8,7 @@
 fr_status fr_cuda_count_mask(const struct fr_backend *, struct fr_mask *, struct fr_err *);
 fr_status fr_cuda_move_chosen(const struct fr_backend *, enum fr_chosen, const struct fr_mask *, size_t row, int ndim, const int64_t *dims,
                               const void *in, void *out, struct fr_err *);
-fr_status fr_cuda_look_at(const struct fr_backend *, const struct fr_look *, int64_t *wrong, struct fr_err *);
+fr_status fr_cuda_look_at(const struct fr_backend *, const struct fr_look *, int n, int *which, int64_t *wrong, struct fr_err *);
 /* The largest type that all of these are multiples of, up to 16: its size, and its name in CUDA C. */
 int         fr_cuda_unit(uint64_t all);
 const char *fr_cuda_unit_type(int size);

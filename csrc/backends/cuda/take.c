@@ -85,7 +85,8 @@ look_again(const struct fr_backend *self, const struct fr_call *c, const void *i
     const struct fr_look l = {.at = index, .dtype = c->index, .is_strict = c->index == FR_I64, .size = fr_layout_dims(c->in[0])[c->axis],
                               .n_axes = 1, .dims = {c->in[1]->n_elems}, .strides = {fr_dtype_size(c->index)}};
     int64_t              wrong;
-    fr_status            st = fr_cuda_look_at(self, &l, &wrong, err);
+    int                  which;
+    fr_status            st = fr_cuda_look_at(self, &l, 1, &which, &wrong, err);
 
     return st != FR_OK || wrong < 0 ? st : fr_fail(err, FR_EINDEX, "take: an index has changed, and is out of bounds for axis %d with size %lld",
                                                    c->axis, (long long)l.size);
