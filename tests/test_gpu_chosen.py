@@ -264,6 +264,26 @@ for k, h in enumerate(hold): same(h, a[10 * k:10 * k + 10])
 """) == []
 
 
+def test_memory_that_others_watch_stays_on_the_host():
+    assert said("""
+a = rng.normal(size=5000); m = rng.random(5000) < 0.1
+with gpu:
+    x = frit.asarray(a, copy=False)
+    mask = frit.asarray(m, copy=False)
+    before = state()
+    got, places = x[mask], frit.nonzero(mask)[0]
+    x[mask] = np.arange(m.sum()) * 1.0
+    frit.eval(x)
+    if state() != before: wrong.append(["moved", before, state()])
+    same(places, np.nonzero(m)[0])
+    same(a[m], np.arange(m.sum()) * 1.0)
+    there(np.zeros(5000))[mask]
+    same(there(a)[mask], a[m])
+    a[0] = 7.0
+    same(x[:1], np.full(1, 7.0))
+""") == []
+
+
 def test_arguments_of_accelerated_functions():
     """They go over once and come back once, whatever is done to them there."""
     assert said("""

@@ -187,9 +187,11 @@ fr_there_get(const struct fr_backend *by, const struct fr_tensor *t, const struc
     struct fr_buffer *to = NULL;
     int64_t           dims[FR_MAX_DIMS];
     void             *from;
-    fr_status         st = begin(&w, by, (const struct fr_tensor *[]){mask, t}, 2, NULL, err);
+    fr_status         st;
 
-    if (st != FR_OK)
+    if (fr_storage_is_watched(t->storage)) /* it stays on the host, and so would all of it be sent */
+        return FR_ENOTSUP;
+    if ((st = begin(&w, by, (const struct fr_tensor *[]){mask, t}, 2, NULL, err)) != FR_OK)
         return st;
     TRY(count(&w, mask, &m, err));
     TRY(new_there(by, fr_choose_dims(t, mask, m.count, dims), dims, t->dtype, &to, &l, err));
@@ -213,9 +215,11 @@ fr_there_places(const struct fr_backend *by, const struct fr_tensor *mask, struc
     struct fr_mask    m = {.ranks = NULL};
     struct fr_layout *l = NULL;
     struct fr_buffer *to = NULL;
-    fr_status         st = begin(&w, by, &mask, 1, NULL, err);
+    fr_status         st;
 
-    if (st != FR_OK)
+    if (fr_storage_is_watched(mask->storage))
+        return FR_ENOTSUP;
+    if ((st = begin(&w, by, &mask, 1, NULL, err)) != FR_OK)
         return st;
     TRY(count(&w, mask, &m, err));
     TRY(new_there(by, 2, (int64_t[]){m.count, ndim}, FR_I64, &to, &l, err));
