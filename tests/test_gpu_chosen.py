@@ -399,3 +399,19 @@ gc.collect()
 frit.synchronize()
 if fake_gpu.counts()["n_blocks_live"]: wrong.append(["left", fake_gpu.counts()["n_blocks_live"]])
 """) == []
+
+
+@pytest.mark.parametrize("launch", [1, 2])
+def test_the_device_is_lost(launch):
+    """In a count, or in what follows it: all that is asked of it says so from then on."""
+    assert said(FAILING + f"""
+t, w, j, m = there(a), there(v), there(i), there(a[:, 0] > 30)
+half = there(v[:42])
+frit.synchronize()
+lib.fake_cuda_lose.argtypes = [ctypes.c_uint64]
+lib.fake_cuda_lose({launch})
+error(lambda: put(t, m, half))
+for f in (lambda: t[m], lambda: frit.nonzero(m), lambda: put(t, m, half), lambda: t[j], lambda: put(t, j, w), lambda: np.add.at(t, j, w), lambda: np.asarray(t)):
+    e = error(f)
+    if e is None or e[0] != "RuntimeError" or "CUDA" not in e[1]: wrong.append(e)
+""") == []

@@ -1,5 +1,6 @@
 /* Elements that masks and arrays of indices choose, read and written now: how many a mask chooses is a question of its
- * values, and so is where an index writes.  A take, which only reads, is lazy: call.c.
+ * values, and so is where an index writes.  A take, which only reads, is lazy: call.c.  Tensors on a device stay there:
+ * choose_there.c, which is asked first.
  *
  * What is written to is exported for as long as that takes (fr_tensor_export), as for anybody outside: whoever still
  * wants it as it was has been computed then or has a copy, and what others look at or have lent is written where it
