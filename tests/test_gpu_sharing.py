@@ -40,6 +40,20 @@ say([a.read().tolist(), list_of(old), error(write)[0], t.device])
 """) == [[[14, 16, 14], [6, 10, 10]], [[0, 1, 2], [3, 4, 5]], "ValueError", "cuda:0"]
 
 
+def test_masks_and_indices_reach_their_memory():
+    assert said("""
+a = Array(driver, np.arange(6.0))
+t = frit.from_dlpack(a)
+before = copies()
+t[frit.asarray([0, 2, 2], device="cuda")] = frit.asarray([7.0, 8.0, 9.0], device="cuda")
+t[t == 4] = 40
+t[frit.asarray([False, True, False, False, False, True], device="cuda")] = frit.asarray([-1.0, -2.0], device="cuda")
+chosen = t[t > 8]
+frit.synchronize()
+say([a.read().tolist(), list_of(chosen), t.device])
+""") == [[7, -1, 9, 3, 40, -2], [9, 40], "cuda:0"]
+
+
 def test_what_they_write_is_seen():
     assert said("""
 a = Array(driver, np.zeros(4))

@@ -14,6 +14,7 @@ enum { OPERANDS = FR_MAX_DIMS };
 /* A turn, and operands that are there in it. */
 struct turn {
     const struct fr_backend *by;
+    bool                     is_away;      /* others compute with some of it there */
     int                      n_lent;
     struct {
         void  *mem;
@@ -61,6 +62,13 @@ make_own(struct fr_storage *s, uint32_t *refs, struct fr_err *err)
     return st;
 }
 
+/* Whether somebody sees the memory on the host, where it stays. */
+static bool
+is_watched_here(const struct fr_storage *s)
+{
+    return fr_storage_is_watched(s) && !(s->seen && s->seen->away);
+}
+
 /* Begins a turn in which all of t are computed, and `into` (or NULL) is its own. FR_ENOTSUP: that is watched. */
 static fr_status
 begin(struct turn *w, const struct fr_backend *by, const struct fr_tensor *const *t, int n, const struct fr_tensor *into, struct fr_err *err)
@@ -69,29 +77,38 @@ begin(struct turn *w, const struct fr_backend *by, const struct fr_tensor *const
     bool      ready;
     fr_status st;
 
-    w->by = by;
-    w->n_lent = 0;
+    *w = (struct turn){.by = by};
     do {
-        if (into && fr_storage_is_watched(into->storage))
+        if (into && is_watched_here(into->storage))
             return FR_ENOTSUP;
         if (into && (st = make_own(into->storage, &refs, err)) != FR_OK)
             return st;
         if ((st = fr_choose_compute(t, n, err)) != FR_OK || (st = fr_eval_lock(err)) != FR_OK)
             return st;
-        ready = !into || (is_own(into->storage, refs) && !fr_storage_is_watched(into->storage));
+        ready = !into || (is_own(into->storage, refs) && !is_watched_here(into->storage));
         for (int k = 0; k < n; k++)
             ready &= !fr_tensor_is_pending(t[k]);
         if (!ready)
             fr_eval_unlock();
     } while (!ready);
+    for (int k = 0; k < n; k++)
+        w->is_away |= fr_nodes[t[k]->storage->node].v.buffer->away;
+    if (w->is_away && (st = by->order(by, 0, false, err)) != FR_OK) { /* what they have begun */
+        fr_eval_unlock();
+        return st;
+    }
     return FR_OK;
 }
 
 static void
 end(struct turn *w)
 {
+    struct fr_err ignored;
+
     for (int k = 0; k < w->n_lent; k++)
         w->by->free(w->by, w->lent[k].mem, w->lent[k].n_bytes);
+    if (w->is_away)
+        w->by->order(w->by, 0, true, &ignored);
     fr_eval_unlock();
 }
 
@@ -144,7 +161,7 @@ wrote(const struct fr_tensor *t)
     struct fr_buffer *b = buffer_of(t);
 
     fr_index_forget(t->storage->node);
-    b->stale = b->host != NULL;
+    b->stale = b->host != NULL && !b->away;
     if (b->stale)
         fr_storage_advance(t->storage, t->storage->node); /* (on the list of those) */
 }
@@ -189,7 +206,7 @@ fr_there_get(const struct fr_backend *by, const struct fr_tensor *t, const struc
     void             *from;
     fr_status         st;
 
-    if (fr_storage_is_watched(t->storage)) /* it stays on the host, and so would all of it be sent */
+    if (is_watched_here(t->storage)) /* it stays on the host, and so would all of it be sent */
         return FR_ENOTSUP;
     if ((st = begin(&w, by, (const struct fr_tensor *[]){mask, t}, 2, NULL, err)) != FR_OK)
         return st;
@@ -217,7 +234,7 @@ fr_there_places(const struct fr_backend *by, const struct fr_tensor *mask, struc
     struct fr_buffer *to = NULL;
     fr_status         st;
 
-    if (fr_storage_is_watched(mask->storage))
+    if (is_watched_here(mask->storage))
         return FR_ENOTSUP;
     if ((st = begin(&w, by, &mask, 1, NULL, err)) != FR_OK)
         return st;
@@ -249,7 +266,7 @@ fr_there_put(const struct fr_backend *by, const struct fr_tensor *t, const struc
     bool             in_turn = false;
     fr_status        st;
 
-    if (fr_storage_is_watched(t->storage))
+    if (is_watched_here(t->storage))
         return FR_ENOTSUP;
     fr_tensor_copy(mask, &kept);
     TRY(fr_tensor_set_apart(&kept, err)); /* whatever is stored into it, the mask stays as it is */
@@ -314,7 +331,7 @@ device_of(const struct fr_tensor *const *index, int n, const struct fr_backend *
     for (int k = 0; k < n && st == FR_OK && !*by; k++)
         *by = buffer_of(index[k])->home;
     for (int k = 0; k < n && st == FR_OK && !*by; k++)
-        if (fr_storage_device(index[k]->storage) == FR_DEVICE_ANY && fr_index_is_there(index[k]) && !fr_storage_is_watched(index[k]->storage))
+        if (fr_storage_device(index[k]->storage) == FR_DEVICE_ANY && fr_index_is_there(index[k]) && !is_watched_here(index[k]->storage))
             *by = fr_backend_of(fr_device_now());
     return st != FR_OK || (*by && (*by)->chooser) ? st : FR_ENOTSUP;
 }

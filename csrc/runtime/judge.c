@@ -166,8 +166,6 @@ fr_judge_keep_lost(struct fr_plan *p, const fr_ref *id, struct fr_judge_few *few
 {
     char *kept, *to;
 
-    if (id && p->device >= FR_DEVICE_CUDA && !fr_judge_unseen) /* a GPU raises nothing, and to copy would wait for it */
-        return NULL;
     if (FR_LIKELY(p->lost_bytes <= FR_JUDGE_FEW)) {
         kept = few->bytes;
     } else {

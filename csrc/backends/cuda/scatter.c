@@ -46,7 +46,7 @@ launch(struct scatter *s, int kind, unsigned n_blocks, struct fr_err *err)
     const bool                  is_wide = s->is_wide && kind >= FR_CUDA_LAST && kind != FR_CUDA_ADD, is_float = s->is_float && moves;
     const int                   unit = moves ? s->unit : 1;
     char                        element[48], key[32], kinds[16];
-    const char *const           defines[] = {element, key, kinds};
+    const char *const           defines[] = {element, key, kinds, NULL};
     const struct fr_cuda_source of = {"frit_scatter", write, defines, FR_OP_store, FR_I64};
     void                       *argument[] = {&s->g};
     fr_cuda_function            f;
