@@ -275,7 +275,7 @@ meet(struct fr_gathered *z, uint64_t *w, fr_ref id)
         return NULL;
     }
     enter(z, w, id);
-    w[0] = head_word(n);
+    w[0] = n->op | (uint64_t)n->dtype << 16; /* on whichever device it is: who reads it says where that is computed */
     w[1] = (uint64_t)(uintptr_t)n->layout;
     return w + 2;
 }
