@@ -171,12 +171,23 @@ struct defines {
 static void
 fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
 {
+    int n = 0;
+
     snprintf(d->vector, sizeof d->vector, "-DVEC=%d", c->vector);
-    d->define[0] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
-    d->define[1] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
-    d->define[2] = form & FR_CUDA_SPLIT ? "-DSPLIT=1" : form & FR_CUDA_SHARED_COLUMNS ? "-DSPLIT=2" : form & FR_CUDA_SHARED_ROWS ? "-DSHARED=1"
-                   : form & FR_CUDA_VECTORS ? d->vector : NULL;
-    d->define[d->define[2] ? 3 : 2] = form & FR_CUDA_MANY ? "-DMANY=1" : NULL;
+    memset(d->define, 0, sizeof d->define);
+    d->define[n++] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
+    d->define[n++] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
+    if (form & FR_CUDA_SPLIT)
+        d->define[n++] = "-DSPLIT=1";
+    else if (form & FR_CUDA_SHARED_COLUMNS)
+        d->define[n++] = "-DSPLIT=2";
+    else if (form & FR_CUDA_SHARED_ROWS)
+        d->define[n++] = "-DSHARED=1";
+    else if (form & FR_CUDA_VECTORS)
+        d->define[n++] = d->vector;
+    if (form & FR_CUDA_MANY)
+        d->define[n++] = "-DMANY=1";
+    FR_ASSERT(n <= FR_NVRTC_DEFINES);
 }
 
 /* More than 48 KB have to be asked for. */
