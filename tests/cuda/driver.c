@@ -10,7 +10,8 @@
  *     failures  the n-th call fails (fake_cuda_fail); the device is lost at the n-th launch (fake_cuda_lose): from then on
  *               everything fails
  *
- * FAKE_CUDA_MB: its memory. FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes. What is left at the end, and what kernels did, fake_cuda_counts says. */
+ * FAKE_CUDA_MB: its memory. FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes.
+ * FAKE_CUDA_REPORT: a file to which a line is added when the process ends. What is left at the end, and what kernels did, fake_cuda_counts says. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,6 +96,21 @@ static int             context;                   /* its address is the context 
 static __thread int    depth;                     /* of contexts */
 static struct stream   usual[2] = {{.last = &usual[0].first, .next = &usual[1]}, {.last = &usual[1].first}};  /* the driver's own */
 static struct stream  *streams = usual;
+
+static uint64_t n_failures;                       /* that were asked for and happened */
+
+__attribute__((destructor)) static void
+report(void)
+{
+    const char *path = getenv("FAKE_CUDA_REPORT");
+    FILE       *file = path && counts.n_launches ? fopen(path, "a") : NULL;
+
+    if (!file)
+        return;
+    fprintf(file, "%llu %llu %llu\n", (unsigned long long)counts.n_launches, (unsigned long long)counts.n_lane_instructions,
+            (unsigned long long)n_failures);
+    fclose(file);
+}
 
 EXPORT void fake_cuda_fail(uint64_t n) { fail_at = n ? counts.n_calls + n : 0; }
 EXPORT void fake_cuda_lose(uint64_t n) { lose_at = n ? counts.n_launches + n : 0; }
@@ -361,6 +377,7 @@ enter_as(bool needs_context, bool may_fail)
         result = NOT_INITIALIZED;
     else if (fail_at && counts.n_calls >= fail_at && may_fail) {
         fail_at = 0;
+        n_failures++;
         result = UNKNOWN;
     } else if (needs_context && depth == 0)
         result = INVALID_CONTEXT;
@@ -584,6 +601,7 @@ cuMemFreeAsync(uint64_t address, struct stream *s)
         return result;
     if (fail_at && counts.n_calls >= fail_at) {     /* it may say what failed before, and frees all the same */
         fail_at = 0;
+        n_failures++;
         said = UNKNOWN;
     }
     if (!(w = append(s, FREE)))
