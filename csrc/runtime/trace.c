@@ -465,7 +465,7 @@ map_quick(uint32_t head, enum quick how, struct fr_layout *layout, fr_ref a, fr_
 
     if (FR_UNLIKELY(id == FR_NO_NODE))
         return false;
-    if (how == QUICK_TWO && FR_UNLIKELY(device != other)) {
+    if (how != QUICK_ONE && FR_UNLIKELY(device != other)) { /* (a number is anywhere) */
         if (device && other)
             return false;
         device |= other;
@@ -527,9 +527,12 @@ is_as_traced(fr_op op, const struct fr_arg *args, int n_args, const struct fr_te
     struct fr_layout     *l[2];
     uint64_t              bits[2];
     fr_dtype              compute;
+    fr_device             device = FR_DEVICE_ANY;
     int                   n_tensors = 0, height = 0;
 
-    if (fr_trace_resolve(op, args, n_args, &compute, NULL) != FR_OK || n->op != op || n->n_args != n_args ||
+    for (int k = 0; k < n_args; k++)
+        device |= args[k].t ? fr_nodes[n->arg[k]].device : FR_DEVICE_ANY;
+    if (n->device != (device ? device : fr_device_now()) || fr_trace_resolve(op, args, n_args, &compute, NULL) != FR_OK || n->op != op || n->n_args != n_args ||
         n->dtype != fr_op_result(op, compute))
         return false;
     for (int k = 0; k < n_args; k++) {

@@ -410,6 +410,7 @@ fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnam
     Py_ssize_t       n_all = n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0), i = 0;
     PyObject        *module, *found;
     bool             refused;
+    FR_ON_DEVICE fr_device before = fr_device_chosen();
 
     *result = NULL;
     if (!table) {
@@ -427,6 +428,9 @@ fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnam
         i++;
     if (!found || i == n_all)
         return false;
+    for (i = 0; i < n_all; i++) /* what it makes beside them is where they are */
+        if (fr_is_tensor(args[i]) && !fr_tensor_is_anywhere(fr_of(args[i])))
+            fr_device_choose(fr_tensor_device(fr_of(args[i])));
     found = PyFunction_Check(found) ? Py_NewRef(found) : PyObject_Vectorcall(found, args, (size_t)n, kwnames);
     if (found && found != Py_NotImplemented)
         *result = PyObject_Vectorcall(found, args, (size_t)n, kwnames);
