@@ -45,7 +45,7 @@ class Text(ctypes.Structure):
 
 def build_lib(tmp):
     so = os.path.join(tmp, "text.so")
-    made = objects(in_csrc(*(f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda", "split", "source")), *MICRO_CODE, *REFERENCE), *ASSERTED)
+    made = objects(in_csrc(*(f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda", "split", "tile", "source")), *MICRO_CODE, *REFERENCE), *ASSERTED)
     subprocess.run(["cc", "-shared", *made, "-o", so, "-lm", "-lpthread"], check=True)
     lib = ctypes.CDLL(so)
     lib.fr_nest_pack.restype = lib.fr_nest_scratch.restype = ctypes.c_size_t

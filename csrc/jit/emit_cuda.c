@@ -5,8 +5,8 @@
  * with OUTER=0 it is for launches without outer axes, which are most.
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
- * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest. With MANY a launch is
- * of several instances. Where rows accumulate, a thread has a column and takes its rows in order.
+ * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest, and with TILED it goes by
+ * tiles (emit_tile.c). With MANY a launch is of several instances. Where rows accumulate, a thread has a column and takes its rows in order.
  * Few rows, and few columns, have forms of their own (emit_split.c).
  * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
@@ -78,10 +78,10 @@ write_entry(struct fr_writer *w)
         W("#if MANY\nfrit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)\n{\n"
           "    unsigned low = 0, high = n;\n\n    while (high - low > 1) {\n        const unsigned middle = (low + high) / 2;\n\n"
           "        if (of[middle].first <= blockIdx.x)\n            low = middle;\n        else\n            high = middle;\n    }\n"
-          "    const struct nest_args g = all[low];\n"
+          "    const struct nest_args %sg = all[low];\n"
           "    const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;\n"
           "    const unsigned block_x = b %% grid_x, block_y = b / grid_x %% grid_y, block_z = b / grid_x / grid_y;\n"
-          "#else\n");
+          "#else\n", fr_cuda_has_tiles(w->nest) ? "&" : "");
     if (l.by_address)
         W("frit_nest(const struct nest_args *const args)\n{\n    const struct nest_args &g = *args;\n");
     else
@@ -132,6 +132,16 @@ fr_cuda_has_many(const struct fr_nest *nest)
     return !fr_nest_has_stages(nest) && !fr_nest_accumulates(nest);
 }
 
+bool
+fr_cuda_has_tiles(const struct fr_nest *nest)
+{
+    bool has = false;
+
+    for (int k = 0; k < nest->n_operands; k++)
+        has |= (nest->operands[k].schedule & FR_SCHEDULE_TURNED) != 0;
+    return has;
+}
+
 /* Vectors of the operands: read, or declared for what is written; or stored. */
 static void
 write_vectors(struct fr_writer *w, bool ends)
@@ -155,6 +165,8 @@ static void
 write_vector_types(struct fr_writer *w)
 {
     W("\n#ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */\n#define VEC 1\n#endif\n");
+    if (fr_cuda_has_tiles(w->nest))
+        W("#ifndef TILED /* columns of a block's tiles; 0: it has none */\n#define TILED 0\n#endif\n");
     for (int k = 0; k < w->nest->n_operands; k++) {
         const fr_dtype d = w->nest->operands[k].dtype;
 
@@ -170,6 +182,11 @@ write_maps(struct fr_writer *w)
 {
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
+    if (fr_cuda_has_tiles(w->nest)) {
+        W("#if TILED\n");
+        fr_write_tiles(w);
+        W("#else\n");
+    }
     W("    const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;\n"
       "    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {\n");
     w->indent = "        ";
@@ -197,7 +214,7 @@ write_maps(struct fr_writer *w)
     W("            }\n#endif\n");
     w->indent = "            ";
     fr_write_row(w, 1);
-    W("        }\n    }\n}\n");
+    W("        }\n    }\n%s}\n", fr_cuda_has_tiles(w->nest) ? "#endif\n" : "");
 }
 
 static void

@@ -143,6 +143,8 @@ element_names(const struct fr_writer *w, int k, int level)
     for (int p = 0; p < 2; p++) {
         if (level == FR_LEVEL_ROW)
             snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d]", w->row, k, p);
+        else if (w->tile && o->schedule & FR_SCHEDULE_TURNED)
+            snprintf(n.s[p], sizeof n.s[p], "t%d[%d + at]", k, p * FR_CUDA_TILE_ROOM);
         else if (w->vector && o->access == FR_ACCESS_UNIT)
             snprintf(n.s[p], sizeof n.s[p], fr_parts(o->dtype) == 2 ? "q%d.v[2 * v + %d]" : "q%d.v[v]", k, p);
         else if (o->access == FR_ACCESS_STRIDED)
@@ -176,6 +178,8 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
             seen |= w->nest->insts[e].operand == k && fr_inst_has_operand(&w->nest->insts[e]);
         if (seen || !fr_inst_has_operand(in))
             continue;
+        if (w->tile && (o->schedule & FR_SCHEDULE_TURNED || (w->vector && fr_cuda_is_vector(w->nest, k))))
+            continue;   /* it is in shared memory, or in registers */
         if (row)
             snprintf(at, sizeof at, " + %s * row_stride[%d]", row, k);
         if (in->kind == FR_INST_IOTA)
