@@ -41,6 +41,7 @@ fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, st
     c->accumulates = fr_nest_accumulates(nest);
     c->splits = fr_cuda_splits(nest);
     c->has_lines = fr_cuda_has_lines(nest);
+    c->has_tiles = fr_cuda_has_tiles(nest);
     for (uint32_t i = 0; i < nest->n_insts; i++)
         c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && (nest->insts[i].op == FR_OP_sum || nest->insts[i].op == FR_OP_prod) &&
                      (fr_dtype_is_float(nest->insts[i].dtype) || fr_dtype_is_complex(nest->insts[i].dtype));
@@ -185,6 +186,8 @@ fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
         d->define[n++] = "-DSHARED=1";
     else if (form & FR_CUDA_VECTORS)
         d->define[n++] = d->vector;
+    else if (form & FR_CUDA_TILED)
+        d->define[n++] = form & FR_CUDA_NARROW ? "-DTILED=8" : "-DTILED=32";
     if (form & FR_CUDA_MANY)
         d->define[n++] = "-DMANY=1";
     FR_ASSERT(n <= FR_NVRTC_DEFINES);

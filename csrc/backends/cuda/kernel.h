@@ -22,7 +22,9 @@ enum { FR_CUDA_HAS_OUTER = 1, FR_CUDA_WARP_ROWS = 2 /* a row is a warp's */,
        FR_CUDA_VECTORS = 8 /* of a map: elements are taken several at a time */,
        FR_CUDA_SPLIT = 16 /* many blocks share a row or a column */,
        FR_CUDA_SHARED_COLUMNS = 32 /* lines of a block share columns */,
-       FR_CUDA_MANY = 64 /* of a map: a launch is of several instances */, FR_CUDA_FORMS = 128 };
+       FR_CUDA_MANY = 64 /* of a map: a launch is of several instances */,
+       FR_CUDA_TILED = 128 /* of a map with operands that are turned: blocks go by tiles */,
+       FR_CUDA_NARROW = FR_CUDA_WARP_ROWS /* with that: of short rows, which maps do not give to warps */, FR_CUDA_FORMS = 256 };
 /* Shared memory of a block for what is kept of its rows, beside what sums and accumulators have there: of a long one, or of
  * several short ones, so that a multiprocessor still has many blocks. */
 enum { FR_CUDA_ROW_BYTES = 92 << 10, FR_CUDA_ROWS_BYTES = 40 << 10, FR_CUDA_STATIC_BYTES = 7 << 10 };
@@ -34,7 +36,7 @@ struct fr_cuda_kernel {
     int                   vector;     /* elements of one */
     uint8_t               vector_mask[FR_MAX_OPERANDS];   /* bits of an address that are 0 where vectors of the operand are aligned */
     bool                  overwrites; /* a row's value is stored, maybe where something is loaded: which form it takes is a matter of addresses */
-    bool                  has_stages, accumulates, streams;
+    bool                  has_stages, accumulates, streams, has_tiles;
     bool                  splits, has_lines, rounds;    /* has such forms; some accumulator depends on the order of its rows */
 };
 

@@ -98,6 +98,8 @@ fr_cuda_choose_form(const struct fr_cuda_job *j)
         return form | FR_CUDA_SPLIT;
     if (fr_cuda_wants_lines(j))
         return form | FR_CUDA_SHARED_COLUMNS;
+    if (j->kernel->has_tiles)
+        return form | FR_CUDA_TILED | (j->n_inner <= FR_CUDA_TILE_NARROW ? FR_CUDA_NARROW : 0);
     if (!j->kernel->has_stages)
         return form | (has_vectors(j) ? FR_CUDA_VECTORS : 0);
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
@@ -114,6 +116,16 @@ rows_of_block(int form)
     return form & FR_CUDA_WARP_ROWS ? WIDE / 32 : 1;
 }
 
+/* A tile of all columns that there are room for, and one after the other along the rows. */
+static struct fr_cuda_grid
+choose_tiles(const struct fr_cuda_job *j, int form)
+{
+    const unsigned wide = form & FR_CUDA_NARROW ? FR_CUDA_TILE_NARROW : FR_CUDA_TILE_WIDE;
+
+    return (struct fr_cuda_grid){fr_cuda_blocks(j->n_inner, wide, INT32_MAX), fr_cuda_blocks(j->n_rows, FR_CUDA_TILE_ELEMS / wide, FR_CUDA_GRID_YZ),
+                                 fr_cuda_blocks(fr_cuda_kept_indices(j), 1, FR_CUDA_GRID_YZ), wide, WIDE / wide};
+}
+
 static struct fr_cuda_grid
 choose_grid(const struct fr_cuda_job *j, int form)
 {
@@ -121,6 +133,8 @@ choose_grid(const struct fr_cuda_job *j, int form)
     struct fr_cuda_grid g = {1, 1, 1, WIDE, 1};
     int64_t             n;
 
+    if (form & FR_CUDA_TILED)
+        return choose_tiles(j, form);
     if (j->kernel->has_stages) {
         g.block_y = rows_of_block(form);
         g.block_x = WIDE / g.block_y;
@@ -262,7 +276,7 @@ fr_cuda_whole_vectors(const struct fr_cuda_job *j)
 {
     const int64_t n = j->n_inner, whole = n - n % j->kernel->vector;
 
-    return fr_cuda_has_many(j->kernel->k.nest) && whole >= WORTH_VECTORS && j->n_rows == 1 && j->n_axes == j->here && !overwrites_row(j) ? whole : n;
+    return fr_cuda_has_many(j->kernel->k.nest) && !j->kernel->has_tiles && whole >= WORTH_VECTORS && j->n_rows == 1 && j->n_axes == j->here && !overwrites_row(j) ? whole : n;
 }
 
 fr_status
