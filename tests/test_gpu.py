@@ -126,6 +126,84 @@ def test_the_least_bytes_move(dtype):
         assert conflicts <= 64 and instructions < (30 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
 
 
+ORDERS = """
+rng = np.random.default_rng(0)
+def draw(*shape): return rng.normal(size=shape).astype(TYPE)
+def add_to(x, y): y += x.T; return y
+def store(x, y): y[...] = x.T * 2; return y
+def store_turned(x, y): y.T[...] = x * y.T; return y
+programs = {"x.T + y": (lambda x, y: x.T + y, (256, 256), (256, 256)), "(0, 2, 1)": (lambda a, b: a.transpose(0, 2, 1) * b, (3, 128, 160), (3, 160, 128)),
+            "copy": (lambda x: x.T.reshape(-1), (192, 256)), "y += x.T": (add_to, (256, 192), (192, 256)), "store": (store, (256, 192), (192, 256)),
+            "store into a view": (store_turned, (256, 256), (256, 256)), "all alike": (lambda x, y: x.T + y.T, (192, 256), (192, 256)),
+            "three orders": (lambda a, b, c: a + b.transpose(0, 2, 1) + c.transpose(1, 0, 2), (64, 64, 64), (64, 64, 64), (64, 64, 64)),
+            "few columns": (lambda x, y: x.T + y, (8, 8192), (8192, 8)), "few rows": (lambda x, y: x.T + y, (8192, 8), (8, 8192)),
+            "four axes": (lambda x, y: x.transpose(0, 3, 1, 2) * 2 + y, (4, 16, 32, 64), (4, 64, 16, 32))}
+found = []
+for name, (f, *shapes) in programs.items():
+    arrays = [draw(*s) for s in shapes]
+    there = [frit.asarray(a) + 0 for a in arrays]
+    frit.eval(there); frit.synchronize()
+    out = f(*there)
+    before = fake_gpu.counts()
+    frit.eval(out); frit.synchronize()
+    c = {key: v - before[key] for key, v in fake_gpu.counts().items()}
+    want = f(*arrays)
+    n_bytes = sum(a.nbytes for a in arrays[:1 if name == "store" else None]) + want.nbytes
+    same = np.asarray(out).tobytes() == want.tobytes()
+    found.append([name, same, c["n_launches"], (c["load_bytes"] + c["store_bytes"]) / n_bytes, c["load_sectors"] / c["ideal_load_sectors"],
+                  c["store_sectors"] / c["ideal_store_sectors"], c["n_conflicts"], c["n_lane_instructions"] / out.size])
+say(found)
+"""
+
+
+@pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "f8"])
+def test_the_least_bytes_move_where_orders_differ(dtype):
+    """Operands that lie crosswise are read and written sector by sector all the same, by way of shared memory. Instructions an element
+    of f4: 45 for x.T + y, up to 128 where outer axes are to be found as well."""
+    for name, same, launches, n_bytes, loads, stores, conflicts, instructions in said(f"TYPE = {dtype!r}" + ORDERS, FRIT_JIT="auto"):
+        assert same and launches == 1 and n_bytes <= 1.05 and loads <= 1.05 and stores <= 1.05, (name, same, launches, n_bytes, loads, stores)
+        assert conflicts == 0 and instructions < (60 if (name, dtype) == ("x.T + y", "f4") else 250), (name, conflicts, instructions)
+
+
+def test_orders_of_every_dtype_and_size():
+    """Edges of tiles, negative strides, windows, results over operands that die, many at once: what the CPU has, bit by bit."""
+    device, cpu = both("""
+import hashlib
+rng = np.random.default_rng(0)
+def draw(dtype, *shape):
+    x = rng.integers(-50, 50, size=shape)
+    return (x + 1j * x[::-1] if dtype[0] == "c" else x > 0 if dtype == "?" else x if dtype[0] in "iu" else x / 7).astype(dtype)
+out, views = [], {"all": lambda a: a, "back": lambda a: a[::-1, ::-1], "window": lambda a: a[1:, :-1] if min(a.shape) > 1 else a, "far": lambda a: a[::2, 1:]}
+for d in "? i1 u1 i2 f2 u4 f4 i8 f8 c8 c16".split():
+    for s in (1, 5000), (31, 257), (33, 130), (257, 31), (5000, 3), (64, 96), (9, 1000):
+        x, y = frit.asarray(draw(d, *s)), draw(d, *s[::-1])
+        for name, v in views.items():
+            if d == "c16" and name == "far": continue
+            a, b, z = x.T, frit.asarray(y), frit.asarray(y.copy())
+            out.append(v(a) & v(b) if d == "?" else v(a) * 2 + v(b))
+            v(z)[...] = v(a)
+            w = frit.asarray(y.copy())
+            w.T[...] = w.T | x if d == "?" else w.T - x if d != "u1" else w.T + x
+            u = frit.asarray(y.copy()) | False if d == "?" else frit.asarray(y.copy()) * 1
+            out += [z, w, (u if d == "?" else u * 3) + a]
+            frit.eval(out[-4:])
+many = [(frit.asarray(draw("f4", 70 + k, 65)), frit.asarray(draw("f4", 65, 70 + k))) for k in range(6)]
+for _ in range(3):
+    some = [x.T * 0.5 + y for x, y in many]; frit.eval(some); out += some
+three = [frit.asarray(draw("f4", 20, 20, 20)) for _ in range(4)]
+for axes in (0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0):
+    out += [three[0] + three[1].transpose(axes) * three[2].transpose(axes[::-1]), three[0].transpose(axes) * three[1][:, :1].transpose(axes)[..., :1]]
+    frit.eval(out[-2:])
+big = [frit.asarray(draw("f8", 70, 70)) for _ in range(9)]
+total = big[0] + big[1].T
+for k in range(2, 9): total = total * 0.5 + (big[k].T if k % 3 else big[k])
+i = frit.arange(4900).reshape(70, 70)
+out += [total, frit.where(i.T % 3 == 0, big[0], big[1].T), (i.T + i).T * big[2].T, big[0].T + big[1][:, :1], big[0].T + big[1][:1]]
+say([hashlib.sha256(np.asarray(o).tobytes()).hexdigest() for o in out])
+""")
+    assert len(device) > 1000 and device == cpu, [k for k, (a, b) in enumerate(zip(device, cpu)) if a != b]
+
+
 SPLIT = """
 rng = np.random.default_rng(0)
 def draw(*shape, dtype="f4"):

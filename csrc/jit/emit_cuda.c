@@ -60,8 +60,10 @@ write_head(struct fr_writer *w)
       "/* Where operand k is at one index of all shared axes and one of all others. */\n"
       "static __device__ __noinline__ char *\nat_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)\n{\n"
       "    char *p = g.ptr[k];\n\n    for (int a = (int)g.n_outer - 1; a >= 0; a--) {\n"
-      "        int64_t &i = a < g.n_shared ? shared : walked;\n\n        p += i %% g.outer[a] * g.outer_stride[k][a];\n"
-      "        i /= g.outer[a];\n    }\n    return p;\n}\n");
+      "        int64_t &i = a < g.n_shared ? shared : walked;\n"
+      "        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */\n\n"
+      "        p += (first ? i : i %% g.outer[a]) * g.outer_stride[k][a];\n        i = first ? i : i / g.outer[a];\n"
+      "    }\n    return p;\n}\n");
 }
 
 static void

@@ -144,7 +144,7 @@ element_names(const struct fr_writer *w, int k, int level)
         if (level == FR_LEVEL_ROW)
             snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d]", w->row, k, p);
         else if (w->tile && o->schedule & FR_SCHEDULE_TURNED)
-            snprintf(n.s[p], sizeof n.s[p], "t%d[%d + at]", k, p * FR_CUDA_TILE_ROOM);
+            fr_name_turned(w, k, p, n.s[p], sizeof n.s[p]);
         else if (w->vector && o->access == FR_ACCESS_UNIT)
             snprintf(n.s[p], sizeof n.s[p], fr_parts(o->dtype) == 2 ? "q%d.v[2 * v + %d]" : "q%d.v[v]", k, p);
         else if (o->access == FR_ACCESS_STRIDED)

@@ -33,7 +33,7 @@ struct fr_writer {
     const char           *indent;
     const char           *row; /* how operands are reached: "", "r.", "r->" */
     bool           vector;     /* FULL unit operands are in q0, q1, ..., at element v */
-    bool           tile;       /* turned ones in t0, t1, ..., at `at` */
+    bool           tile;       /* turned ones in t0, t1, ..., at at1, at2, at4 or at8 */
     bool           element;    /* ROW and SCALAR values are reached likewise, not by name alone */
     const char    *guard;      /* stands before a ROW store: one thread does it */
     struct fr_err *err;
@@ -129,6 +129,8 @@ void fr_write_lines_end(struct fr_writer *);
 /* ---- emit_tile.c: what forms of CUDA kernels with TILED have instead ---- */
 
 void fr_write_tiles(struct fr_writer *);
+/* Part p of an operand's element in shared memory. */
+void fr_name_turned(const struct fr_writer *, int operand, int p, char *out, size_t cap);
 
 /* emit_source.c: what has been written as a CUDA kernel, with what it calls in front; ends the writer's text. */
 fr_status fr_text_kernel(struct fr_text *out, struct fr_writer *, const char *what, fr_dtype);

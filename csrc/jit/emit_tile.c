@@ -9,10 +9,13 @@
  *     shared -- along the inner axis --> computed --> shared, or registers
  *     shared -- along the rows --> global        turned stores, and all others
  *
- * Element (line, column) of a tile is number i = column * HIGH + line, and lies at i + i / 32: whichever way a warp goes, its words
- * are in different banks. A result may lie in the memory of an operand that lies in the same way: a tile is loaded before it is
- * stored. Whatever counts within a tile is a constant apart, so that addresses cost an addition each. */
+ * Between columns of a tile there is a gap: whichever way a warp goes, its words are in different banks. A result may lie in the
+ * memory of an operand that lies in the same way: a tile is loaded before it is stored. What counts within a tile is a constant
+ * apart, so that an address costs an addition. */
 #include "jit/emit_cuda.h"
+
+#include <stdio.h>
+
 #include "jit/emit_nest.h"
 
 enum { EACH = FR_CUDA_TILE_ELEMS / FR_CUDA_THREADS,   /* elements of a thread */
@@ -28,6 +31,45 @@ static bool
 is_written(const struct fr_nest *nest, int k)
 {
     return nest->operands[k].flags & FR_OPERAND_WRITTEN;
+}
+
+static int
+part_size(fr_dtype d)
+{
+    return fr_dtype_size(d) / fr_parts(d);
+}
+
+/* From one column of 32 elements to the next there are 33 words; of small elements those of a word are neighbours along the rows. (Of a
+ * tile with few columns a warp has four lines, or two of wide elements at a time.) */
+static int
+pitch(int size)
+{
+    return 32 + (size < 4 ? 4 / size : 1);
+}
+
+/* Elements of a tile with its gaps: enough for either form. */
+static int
+tile_room(fr_dtype d)
+{
+    return 32 * pitch(part_size(d));
+}
+
+int
+fr_cuda_tile_bytes(fr_dtype d)
+{
+    return tile_room(d) * fr_dtype_size(d);
+}
+
+void
+fr_name_turned(const struct fr_writer *w, int k, int p, char *out, size_t cap)
+{
+    const fr_dtype d = w->nest->operands[k].dtype;
+    const int      size = part_size(d);
+
+    if (p)
+        snprintf(out, cap, "t%d[%d + at%d]", k, p * tile_room(d), size);
+    else
+        snprintf(out, cap, "t%d[at%d]", k, size);
 }
 
 /* Whether operands that lie along the inner axis are loaded into registers while turned ones are, and stored from there. */
@@ -77,11 +119,13 @@ begin_loop(struct fr_writer *w, bool turned, bool unrolled)
     W("                #pragma unroll%s\n                for (int v = 0; v < %d; v++) {\n", unrolled ? "" : " 1", EACH);
     if (turned)
         W("                    const bool here = line < n_lines && column + v * TURNED_APART < n_columns;\n"
-          "                    const unsigned at = (column + v * TURNED_APART) * (HIGH + HIGH / 32) + line + line / 32;\n");
+          "                    const unsigned to_column = column + v * TURNED_APART, to_line = line;\n");
     else
         W("                    const bool here = line + v * APART < n_lines && column < n_columns;\n"
-          "                    const unsigned at = column * (HIGH + HIGH / 32) + line + v * (APART + APART / 32);\n");
-    W("                    (void)here, (void)at;\n");
+          "                    const unsigned to_column = column, to_line = line + v * APART;\n");
+    for (int size = 1; size <= 8; size *= 2)
+        W("                    const unsigned at%d = to_column * (HIGH > 32 ? HIGH + %d : %d) + to_line;\n", size, size < 8 ? 4 : 2, pitch(size));
+    W("                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;\n");
 }
 
 static void
@@ -154,6 +198,8 @@ write_loads(struct fr_writer *w, bool turned)
 static void
 write_turned(struct fr_writer *w)
 {
+    char there[40];
+
     if (!any_goes(w->nest, true, false))
         return;
     begin_elements(w, true);
@@ -161,8 +207,10 @@ write_turned(struct fr_writer *w)
     for (int k = 0; k < w->nest->n_operands; k++) {
         const int parts = fr_parts(w->nest->operands[k].dtype);
 
-        for (int p = 0; p < parts && goes(w->nest, k, true, false); p++)
-            W("                    t%d[%d + at] = q%d.v[%d * v + %d];\n", k, p * FR_CUDA_TILE_ROOM, k, parts, p);
+        for (int p = 0; p < parts && goes(w->nest, k, true, false); p++) {
+            fr_name_turned(w, k, p, there, sizeof there);
+            W("                    %s = q%d.v[%d * v + %d];\n", there, k, parts, p);
+        }
     }
     end_elements(w);
     W("            __syncthreads();\n");
@@ -191,6 +239,8 @@ write_compute(struct fr_writer *w)
 static void
 write_stores(struct fr_writer *w, bool turned)
 {
+    char there[40];
+
     if (!any_goes(w->nest, turned, true))
         return;
     if (turned)
@@ -202,8 +252,9 @@ write_stores(struct fr_writer *w, bool turned)
         for (int p = 0; p < parts && goes(w->nest, k, turned, true); p++) {
             W("                    if (here)\n                        ");
             write_place(w, k, p);
+            fr_name_turned(w, k, p, there, sizeof there);
             if (turned)
-                W(" = t%d[%d + at];\n", k, p * FR_CUDA_TILE_ROOM);
+                W(" = %s;\n", there);
             else
                 W(" = q%d.v[%d * v + %d];\n", k, parts, p);
         }
@@ -218,7 +269,7 @@ fr_write_tiles(struct fr_writer *w)
     for (int k = 0; k < w->nest->n_operands; k++)
         if (is_turned(w->nest, k))
             W("    __shared__ %s t%d[%d];\n", fr_part_memory_type(w->nest->operands[k].dtype), k,
-              fr_parts(w->nest->operands[k].dtype) * FR_CUDA_TILE_ROOM);
+              fr_cuda_tile_bytes(w->nest->operands[k].dtype) / part_size(w->nest->operands[k].dtype));
     /* (The grid has a block for each column of tiles: a loop less, in which nvrtc would keep an address for each element.) */
     W("    const unsigned thread = threadIdx.y * TILED + threadIdx.x;\n"
       "    const int64_t j0 = (int64_t)block_x * TILED;\n"

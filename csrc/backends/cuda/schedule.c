@@ -104,6 +104,18 @@ cost(const struct map *m, int inner, int rows, bool tiles)
     return all;
 }
 
+/* The longest axis but the inner one, where that and the rows are not enough for a block: every index of an outer axis is a block. */
+static int
+fill_blocks(const struct map *m, int inner, int rows)
+{
+    int longest = rows;
+
+    for (int a = 0; a < m->n_axes && dim(m->l, inner) * dim(m->l, rows) < FR_CUDA_THREADS; a++)
+        if (a != inner && dim(m->l, a) > dim(m->l, longest))
+            longest = a;
+    return longest;
+}
+
 /* The best pair of axes; the present one, unless another is better by a tenth. True: what lies crosswise is turned. */
 static bool
 choose_axes(const struct map *m, int *inner, int *rows)
@@ -199,10 +211,10 @@ turn(struct map *m)
     for (int size = 16; size >= 1; size /= 2)
         for (int k = 0; k < m->l->nest.n_operands; k++) {
             if (size_of(m, k) != size || !is_crosswise(m, k, m->n_axes - 1, m->n_axes - 2) || op[k].access == FR_ACCESS_UNIT ||
-                n == MOST_TURNED || n_bytes + size * FR_CUDA_TILE_ROOM > FR_CUDA_TILE_BYTES)
+                n == MOST_TURNED || n_bytes + fr_cuda_tile_bytes(op[k].dtype) > FR_CUDA_TILE_BYTES)
                 continue;
             op[k].schedule = FR_SCHEDULE_TURNED;
-            n_bytes += size * FR_CUDA_TILE_ROOM;
+            n_bytes += fr_cuda_tile_bytes(op[k].dtype);
             n++;
         }
 }
@@ -252,6 +264,8 @@ schedule_map(struct fr_lowered *l, bool otherwise, struct fr_arena *arena, bool 
         if ((nest->insts[i].kind == FR_INST_LOAD || nest->insts[i].kind == FR_INST_STORE) && nest->insts[i].level == FR_LEVEL_FULL)
             m.moves[nest->insts[i].operand] = true;
     tiles = choose_axes(&m, &inner, &rows);
+    if (!tiles)
+        rows = fill_blocks(&m, inner, rows);
     if (!tiles && inner == m.n_axes - 1 && rows == m.n_axes - 2)
         return FR_OK;
     nest->insts = copy_of(arena, nest->insts, nest->n_insts * sizeof *nest->insts);

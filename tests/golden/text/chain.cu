@@ -49,9 +49,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 
     for (int a = (int)g.n_outer - 1; a >= 0; a--) {
         int64_t &i = a < g.n_shared ? shared : walked;
+        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
 
-        p += i % g.outer[a] * g.outer_stride[k][a];
-        i /= g.outer[a];
+        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
+        i = first ? i : i / g.outer[a];
     }
     return p;
 }

@@ -71,9 +71,10 @@ at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
 
     for (int a = (int)g.n_outer - 1; a >= 0; a--) {
         int64_t &i = a < g.n_shared ? shared : walked;
+        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
 
-        p += i % g.outer[a] * g.outer_stride[k][a];
-        i /= g.outer[a];
+        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
+        i = first ? i : i / g.outer[a];
     }
     return p;
 }
@@ -128,8 +129,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
     enum { HIGH = 1024 / TILED, APART = 256 / TILED, TURNED_APART = 256 / HIGH };
     __shared__ float t0[1056];
     __shared__ float t2[2112];
-    __shared__ uint8_t t3[1056];
-    __shared__ uint16_t t5[1056];
+    __shared__ uint8_t t3[1152];
+    __shared__ uint16_t t5[1088];
     __shared__ float t6[2112];
     const unsigned thread = threadIdx.y * TILED + threadIdx.x;
     const int64_t j0 = (int64_t)block_x * TILED;
@@ -160,8 +161,12 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
                     const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
-                    const unsigned at = (column + v * TURNED_APART) * (HIGH + HIGH / 32) + line + line / 32;
-                    (void)here, (void)at;
+                    const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
+                    const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
+                    const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
+                    const unsigned at8 = to_column * (HIGH > 32 ? HIGH + 2 : 33) + to_line;
+                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;
                     q0.v[1 * v + 0] = here ? AT(const float, a0, v * TURNED_APART * inner_stride[0])[0] : (float)0;
                     q2.v[2 * v + 0] = here ? AT(const float, a2, v * TURNED_APART * inner_stride[2])[0] : (float)0;
                     q2.v[2 * v + 1] = here ? AT(const float, a2, v * TURNED_APART * inner_stride[2])[1] : (float)0;
@@ -174,12 +179,16 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
                     const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
-                    const unsigned at = (column + v * TURNED_APART) * (HIGH + HIGH / 32) + line + line / 32;
-                    (void)here, (void)at;
-                    t0[0 + at] = q0.v[1 * v + 0];
-                    t2[0 + at] = q2.v[2 * v + 0];
-                    t2[1056 + at] = q2.v[2 * v + 1];
-                    t3[0 + at] = q3.v[1 * v + 0];
+                    const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
+                    const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
+                    const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
+                    const unsigned at8 = to_column * (HIGH > 32 ? HIGH + 2 : 33) + to_line;
+                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;
+                    t0[at4] = q0.v[1 * v + 0];
+                    t2[at4] = q2.v[2 * v + 0];
+                    t2[1056 + at4] = q2.v[2 * v + 1];
+                    t3[at1] = q3.v[1 * v + 0];
                 }
             }
             __syncthreads();
@@ -189,8 +198,12 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 #pragma unroll 1
                 for (int v = 0; v < 4; v++) {
                     const bool here = line + v * APART < n_lines && column < n_columns;
-                    const unsigned at = column * (HIGH + HIGH / 32) + line + v * (APART + APART / 32);
-                    (void)here, (void)at;
+                    const unsigned to_column = column, to_line = line + v * APART;
+                    const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
+                    const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
+                    const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
+                    const unsigned at8 = to_column * (HIGH > 32 ? HIGH + 2 : 33) + to_line;
+                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;
                     if (here) {
                         const int64_t row = row0 + line + v * APART, j = j0 + column;
 
@@ -202,11 +215,11 @@ frit_nest(const __grid_constant__ struct nest_args g)
                         float *const p7 = (float *)(ptr[7] + row * row_stride[7]);
                         const double v4 = p4[0];
                         const float v7 = (float)v4;
-                        const float v0 = t0[0 + at];
+                        const float v0 = t0[at4];
                         const float v1 = p1[j];
-                        const float v2r = t2[0 + at];
-                        const float v2i = t2[1056 + at];
-                        const bool v3 = t3[0 + at] != 0;
+                        const float v2r = t2[at4];
+                        const float v2i = t2[1056 + at4];
+                        const bool v3 = t3[at1] != 0;
                         const int64_t v5 = p8 + j * i8;
                         const float v6 = v0 + v1;
                         const float v8 = v6 * v7;
@@ -249,9 +262,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
                         const float v12r = fmaf(v2r, v2r, v12_2);
                         const float v12_4 = v2i * v2r;
                         const float v12i = fmaf(v2r, v2i, v12_4);
-                        t5[0 + at] = v11;
-                        t6[0 + at] = v12r;
-                        t6[1056 + at] = v12i;
+                        t5[at2] = v11;
+                        t6[at4] = v12r;
+                        t6[1056 + at4] = v12i;
                         p7[j] = v10;
                     }
                 }
@@ -265,14 +278,18 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
                     const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
-                    const unsigned at = (column + v * TURNED_APART) * (HIGH + HIGH / 32) + line + line / 32;
-                    (void)here, (void)at;
+                    const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
+                    const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
+                    const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
+                    const unsigned at8 = to_column * (HIGH > 32 ? HIGH + 2 : 33) + to_line;
+                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;
                     if (here)
-                        AT(uint16_t, a5, v * TURNED_APART * inner_stride[5])[0] = t5[0 + at];
+                        AT(uint16_t, a5, v * TURNED_APART * inner_stride[5])[0] = t5[at2];
                     if (here)
-                        AT(float, a6, v * TURNED_APART * inner_stride[6])[0] = t6[0 + at];
+                        AT(float, a6, v * TURNED_APART * inner_stride[6])[0] = t6[at4];
                     if (here)
-                        AT(float, a6, v * TURNED_APART * inner_stride[6])[1] = t6[1056 + at];
+                        AT(float, a6, v * TURNED_APART * inner_stride[6])[1] = t6[1056 + at4];
                 }
             }
             __syncthreads();
