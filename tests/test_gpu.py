@@ -136,6 +136,8 @@ programs = {"x.T + y": (lambda x, y: x.T + y, (256, 256), (256, 256)), "(0, 2, 1
             "copy": (lambda x: x.T.reshape(-1), (192, 256)), "y += x.T": (add_to, (256, 192), (192, 256)), "store": (store, (256, 192), (192, 256)),
             "store into a view": (store_turned, (256, 256), (256, 256)), "all alike": (lambda x, y: x.T + y.T, (192, 256), (192, 256)),
             "three orders": (lambda a, b, c: a + b.transpose(0, 2, 1) + c.transpose(1, 0, 2), (64, 64, 64), (64, 64, 64), (64, 64, 64)),
+            "three axes": (lambda a, b, c: a + b.transpose(0, 2, 1) + c.transpose(2, 1, 0), (64, 64, 64), (64, 64, 64), (64, 64, 64)),
+            "among four": (lambda a, b, c: a.transpose(1, 0, 2, 3) + b.transpose(1, 0, 3, 2) * c.transpose(1, 3, 2, 0), (32, 3, 16, 32), (32, 3, 32, 16), (32, 3, 16, 32)),
             "few columns": (lambda x, y: x.T + y, (8, 8192), (8192, 8)), "few rows": (lambda x, y: x.T + y, (8192, 8), (8, 8192)),
             "four axes": (lambda x, y: x.transpose(0, 3, 1, 2) * 2 + y, (4, 16, 32, 64), (4, 64, 16, 32))}
 found = []
@@ -158,11 +160,14 @@ say(found)
 
 @pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "f8"])
 def test_the_least_bytes_move_where_orders_differ(dtype):
-    """Operands that lie crosswise are read and written sector by sector all the same, by way of shared memory. Instructions an element
-    of f4: 45 for x.T + y, up to 128 where outer axes are to be found as well."""
+    """Operands that lie crosswise are read and written sector by sector all the same, by way of shared memory. Of a tile with three axes
+    eight elements lie side by side, which are less than a sector if they are small. Instructions an element of f4: 45 for x.T + y, up to
+    128 where outer axes are to be found as well."""
     for name, same, launches, n_bytes, loads, stores, conflicts, instructions in said(f"TYPE = {dtype!r}" + ORDERS, FRIT_JIT="auto"):
-        assert same and launches == 1 and n_bytes <= 1.05 and loads <= 1.05 and stores <= 1.05, (name, same, launches, n_bytes, loads, stores)
-        assert conflicts == 0 and instructions < (60 if (name, dtype) == ("x.T + y", "f4") else 250), (name, conflicts, instructions)
+        small = dtype in ("i1", "f2") and name in ("three axes", "among four")
+        assert same and launches == 1 and n_bytes <= 1.05 and max(loads, stores) <= (4 if small else 1.05), (name, same, launches, n_bytes, loads, stores)
+        assert conflicts == 0 or small, (name, conflicts)
+        assert instructions < (60 if (name, dtype) == ("x.T + y", "f4") else 300), (name, instructions)
 
 
 def test_orders_of_every_dtype_and_size():
@@ -190,10 +195,14 @@ for d in "? i1 u1 i2 f2 u4 f4 i8 f8 c8 c16".split():
 many = [(frit.asarray(draw("f4", 70 + k, 65)), frit.asarray(draw("f4", 65, 70 + k))) for k in range(6)]
 for _ in range(3):
     some = [x.T * 0.5 + y for x, y in many]; frit.eval(some); out += some
-three = [frit.asarray(draw("f4", 20, 20, 20)) for _ in range(4)]
-for axes in (0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0):
+for dtype, sides in ("f4", (20, 20, 20)), ("i1", (33, 33, 33)), ("c8", (17, 17, 17)), ("f8", (31, 31, 31)), ("?", (40, 40, 40)), ("f2", (16, 16, 16)), ("c16", (19, 19, 19)):
+  three = [frit.asarray(draw(dtype, *sides)) for _ in range(4)]
+  for axes in (0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0):
     out += [three[0] + three[1].transpose(axes) * three[2].transpose(axes[::-1]), three[0].transpose(axes) * three[1][:, :1].transpose(axes)[..., :1]]
-    frit.eval(out[-2:])
+    some = three[3] * 1 if dtype != "?" else three[3] | False
+    some.transpose(axes)[1:] = (three[0][1:] * three[1].transpose(2, 1, 0)[1:, :, ::-1])
+    out.append(some)
+    frit.eval(out[-3:])
 big = [frit.asarray(draw("f8", 70, 70)) for _ in range(9)]
 total = big[0] + big[1].T
 for k in range(2, 9): total = total * 0.5 + (big[k].T if k % 3 else big[k])

@@ -1185,6 +1185,8 @@ def test_forms_of_golden_nests(interp, lib, rtc, path, form):
         pytest.skip("no rows that are shared")
     if b"-DSPLIT=2" in defines and "SPLIT == 2" not in k.text:
         pytest.skip("no columns")
+    if b"TILED" in defines[0] and "turned-deep" in text:
+        pytest.skip("its tiles have an outer axis, which these launches have not (test_gpu.py)")
     for n in (16, 128, 304, 1024) if b"VEC" in defines[0] else (600, 1031, 2500, 20000) if b"SPLIT" in defines[0] else (1, 9, 128, 129, 300, 1031):
         rows = 130 if b"-DSPLIT=2" in defines else 70 if b"TILED" in defines[0] else 5
         a, b = (T.begun(text, T.make_operands(nest, rows, n)) for _ in range(2))

@@ -140,7 +140,17 @@ fr_cuda_has_tiles(const struct fr_nest *nest)
     bool has = false;
 
     for (int k = 0; k < nest->n_operands; k++)
-        has |= (nest->operands[k].schedule & FR_SCHEDULE_TURNED) != 0;
+        has |= (nest->operands[k].schedule & FR_SCHEDULE_TURNED_ANY) != 0;
+    return has;
+}
+
+bool
+fr_cuda_has_deep_tiles(const struct fr_nest *nest)
+{
+    bool has = false;
+
+    for (int k = 0; k < nest->n_operands; k++)
+        has |= nest->operands[k].schedule == FR_SCHEDULE_TURNED_DEEP;
     return has;
 }
 

@@ -14,7 +14,8 @@
 
 enum { FR_CUDA_THREADS = 256, FR_CUDA_OUTER = 4, FR_CUDA_ARGUMENT_BYTES = 4096 };
 /* Elements of a tile (emit_tile.c); columns, and where rows are short; bytes of shared memory for all turned operands. */
-enum { FR_CUDA_TILE_ELEMS = 1024, FR_CUDA_TILE_WIDE = 32, FR_CUDA_TILE_NARROW = 8, FR_CUDA_TILE_BYTES = 40 << 10 };
+enum { FR_CUDA_TILE_ELEMS = 1024, FR_CUDA_TILE_WIDE = 32, FR_CUDA_TILE_NARROW = 8, FR_CUDA_TILE_BYTES = 40 << 10,
+       FR_CUDA_TILE_LOW = 8, FR_CUDA_TILE_DEEP = 16 };      /* rows, and indices of a third axis, of one that has three */
 
 struct fr_cuda_rest {
     int64_t  n_rows, n_inner;
@@ -45,8 +46,10 @@ bool   fr_cuda_has_many(const struct fr_nest *);
 bool   fr_cuda_is_vector(const struct fr_nest *, int operand);
 /* Whether it has the form that goes by tiles: of maps with operands that are turned. */
 bool   fr_cuda_has_tiles(const struct fr_nest *);
+/* Whether its tiles have indices of the last outer axis as well, which is not one of n_outer then, but the one behind them. */
+bool   fr_cuda_has_deep_tiles(const struct fr_nest *);
 /* Bytes of shared memory that a turned operand takes. */
-int    fr_cuda_tile_bytes(fr_dtype);
+int    fr_cuda_tile_bytes(fr_dtype, bool deep);
 /* Of what is kept of a row of so many elements. */
 size_t fr_cuda_row_bytes(const struct fr_nest *, int64_t n_inner);
 

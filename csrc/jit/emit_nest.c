@@ -143,7 +143,7 @@ element_names(const struct fr_writer *w, int k, int level)
     for (int p = 0; p < 2; p++) {
         if (level == FR_LEVEL_ROW)
             snprintf(n.s[p], sizeof n.s[p], "%sp%d[%d]", w->row, k, p);
-        else if (w->tile && o->schedule & FR_SCHEDULE_TURNED)
+        else if (w->tile && o->schedule & FR_SCHEDULE_TURNED_ANY)
             fr_name_turned(w, k, p, n.s[p], sizeof n.s[p]);
         else if (w->vector && o->access == FR_ACCESS_UNIT)
             snprintf(n.s[p], sizeof n.s[p], fr_parts(o->dtype) == 2 ? "q%d.v[2 * v + %d]" : "q%d.v[v]", k, p);
@@ -171,17 +171,19 @@ fr_write_operands(struct fr_writer *w, bool declare, const char *row)
         const struct fr_operand *o = &w->nest->operands[k];
         const char              *konst = o->flags & FR_OPERAND_WRITTEN ? "" : "const ";
         const char              *type = fr_part_memory_type(o->dtype);
-        char                     at[64] = "";
+        char                     at[128] = "";
         bool                     seen = false;
 
         for (uint32_t e = 0; e < i; e++)
             seen |= w->nest->insts[e].operand == k && fr_inst_has_operand(&w->nest->insts[e]);
         if (seen || !fr_inst_has_operand(in))
             continue;
-        if (w->tile && (o->schedule & FR_SCHEDULE_TURNED || (w->vector && fr_cuda_is_vector(w->nest, k))))
+        if (w->tile && (o->schedule & FR_SCHEDULE_TURNED_ANY || (w->vector && fr_cuda_is_vector(w->nest, k))))
             continue;   /* it is in shared memory, or in registers */
         if (row)
             snprintf(at, sizeof at, " + %s * row_stride[%d]", row, k);
+        if (w->tile && fr_cuda_has_deep_tiles(w->nest))
+            snprintf(at + strlen(at), sizeof at - strlen(at), " + deep * g.outer_stride[%d][g.n_outer]", k);
         if (in->kind == FR_INST_IOTA)
             W("%s%s%sp%d = (int64_t)ptr[%d]%s;\n", w->indent, declare ? "const int64_t " : "",
               w->row, k, k, at);

@@ -9,6 +9,9 @@
  *     shared -- along the inner axis --> computed --> shared, or registers
  *     shared -- along the rows --> global        turned stores, and all others
  *
+ * Where some operand lies along a third axis (FR_SCHEDULE_TURNED_DEEP), the last outer one, a tile has 8 columns of 8 rows at 16 of
+ * its indices, and a line of it is a row at one of these: nobody takes fewer than 8 elements that lie side by side.
+ *
  * Between columns of a tile there is a gap: whichever way a warp goes, its words are in different banks. A result may lie in the
  * memory of an operand that lies in the same way: a tile is loaded before it is stored. What counts within a tile is a constant
  * apart, so that an address costs an addition. */
@@ -21,10 +24,13 @@
 enum { EACH = FR_CUDA_TILE_ELEMS / FR_CUDA_THREADS,   /* elements of a thread */
        HELD = 24 };     /* bytes of an element's operands that wait in registers; of more there are too few */
 
+/* How a warp walks an operand: along the inner axis, along the rows, along the last outer axis. */
+enum way { ALONG, TURNED, DEEP };
+
 static bool
 is_turned(const struct fr_nest *nest, int k)
 {
-    return nest->operands[k].schedule & FR_SCHEDULE_TURNED;
+    return nest->operands[k].schedule & FR_SCHEDULE_TURNED_ANY;
 }
 
 static bool
@@ -47,17 +53,24 @@ pitch(int size)
     return 32 + (size < 4 ? 4 / size : 1);
 }
 
+/* A column of one with three axes has gaps of its own: what a warp takes of it along the third axis is 8 lines apart. */
+static int
+deep_pitch(int size)
+{
+    return size < 8 ? 164 : 146;
+}
+
 /* Elements of a tile with its gaps: enough for either form. */
 static int
-tile_room(fr_dtype d)
+tile_room(fr_dtype d, bool deep)
 {
-    return 32 * pitch(part_size(d));
+    return deep ? FR_CUDA_TILE_NARROW * deep_pitch(part_size(d)) : 32 * pitch(part_size(d));
 }
 
 int
-fr_cuda_tile_bytes(fr_dtype d)
+fr_cuda_tile_bytes(fr_dtype d, bool deep)
 {
-    return tile_room(d) * fr_dtype_size(d);
+    return tile_room(d, deep) * fr_dtype_size(d);
 }
 
 void
@@ -67,7 +80,7 @@ fr_name_turned(const struct fr_writer *w, int k, int p, char *out, size_t cap)
     const int      size = part_size(d);
 
     if (p)
-        snprintf(out, cap, "t%d[%d + at%d]", k, p * tile_room(d), size);
+        snprintf(out, cap, "t%d[%d + at%d]", k, p * tile_room(d, fr_cuda_has_deep_tiles(w->nest)), size);
     else
         snprintf(out, cap, "t%d[at%d]", k, size);
 }
@@ -83,20 +96,23 @@ holds(const struct fr_nest *nest)
     return n <= HELD;
 }
 
-/* Whether operand k is loaded, or stored, through registers: a turned one on its way to shared memory, or one that is held. */
+/* Whether operand k is loaded, or stored, through registers that way: turned on its way to shared memory, or held. */
 static bool
-goes(const struct fr_nest *nest, int k, bool turned, bool written)
+goes(const struct fr_nest *nest, int k, enum way way, bool written)
 {
-    return is_written(nest, k) == written && (turned ? is_turned(nest, k) : holds(nest) && fr_cuda_is_vector(nest, k));
+    return is_written(nest, k) == written &&
+           (way == TURNED ? nest->operands[k].schedule == FR_SCHEDULE_TURNED
+            : way == DEEP ? nest->operands[k].schedule == FR_SCHEDULE_TURNED_DEEP
+                          : holds(nest) && fr_cuda_is_vector(nest, k));
 }
 
 static bool
-any_goes(const struct fr_nest *nest, bool turned, bool written)
+any_goes(const struct fr_nest *nest, enum way way, bool written)
 {
     bool any = false;
 
     for (int k = 0; k < nest->n_operands; k++)
-        any |= goes(nest, k, turned, written);
+        any |= goes(nest, k, way, written);
     return any;
 }
 
@@ -104,27 +120,37 @@ any_goes(const struct fr_nest *nest, bool turned, bool written)
 
 /* Its first is at `line` and `column`, where others are TURNED_APART columns or APART lines apart. */
 static void
-begin_elements(struct fr_writer *w, bool turned)
+begin_elements(struct fr_writer *w, enum way way)
 {
     W("            {\n");
-    if (turned)
+    if (way == DEEP)
+        W("                const unsigned line = thread %% DEEP * LOW + thread %% HIGH / DEEP, column = thread / HIGH;\n\n");
+    else if (way == TURNED)
         W("                const unsigned line = thread %% HIGH, column = thread / HIGH;\n\n");
     else
         W("                const unsigned line = threadIdx.y, column = threadIdx.x;\n\n");
 }
 
 static void
-begin_loop(struct fr_writer *w, bool turned, bool unrolled)
+begin_loop(struct fr_writer *w, enum way way, bool unrolled)
 {
+    const bool deep = fr_cuda_has_deep_tiles(w->nest);
+
     W("                #pragma unroll%s\n                for (int v = 0; v < %d; v++) {\n", unrolled ? "" : " 1", EACH);
-    if (turned)
-        W("                    const bool here = line < n_lines && column + v * TURNED_APART < n_columns;\n"
-          "                    const unsigned to_column = column + v * TURNED_APART, to_line = line;\n");
+    if (way == ALONG)
+        W("                    const unsigned to_column = column, to_line = line + v * APART;\n");
     else
-        W("                    const bool here = line + v * APART < n_lines && column < n_columns;\n"
-          "                    const unsigned to_column = column, to_line = line + v * APART;\n");
-    for (int size = 1; size <= 8; size *= 2)
-        W("                    const unsigned at%d = to_column * (HIGH > 32 ? HIGH + %d : %d) + to_line;\n", size, size < 8 ? 4 : 2, pitch(size));
+        W("                    const unsigned to_column = column + v * TURNED_APART, to_line = line;\n");
+    W("                    const bool here = %s < n_lines && to_column < n_columns;\n",
+      deep ? "to_line % LOW < n_low && to_line / LOW" : "to_line");
+    for (int size = 1; size <= 8; size *= 2) {
+        if (deep && size < 8)
+            W("                    const unsigned at%d = to_column * %d + to_line + to_line / 32 * 2;\n", size, deep_pitch(size));
+        else if (deep)
+            W("                    const unsigned at%d = to_column * %d + to_line + to_line / 16;\n", size, deep_pitch(size));
+        else
+            W("                    const unsigned at%d = to_column * (HIGH > 32 ? HIGH + %d : %d) + to_line;\n", size, size < 8 ? 4 : 2, pitch(size));
+    }
     W("                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;\n");
 }
 
@@ -138,7 +164,11 @@ end_elements(struct fr_writer *w)
 static void
 write_first(struct fr_writer *w, int k)
 {
-    W("                char *const a%d = ptr[%d] + (row0 + line) * row_stride[%d] + (j0 + column) * ", k, k, k);
+    W("                char *const a%d = ptr[%d] + ", k, k);
+    if (fr_cuda_has_deep_tiles(w->nest))
+        W("(row0 + line %% LOW) * row_stride[%d] + (deep0 + line / LOW) * g.outer_stride[%d][g.n_outer] + (j0 + column) * ", k, k);
+    else
+        W("(row0 + line) * row_stride[%d] + (j0 + column) * ", k);
     if (is_turned(w->nest, k))
         W("inner_stride[%d];\n", k);
     else
@@ -148,19 +178,24 @@ write_first(struct fr_writer *w, int k)
 static void
 write_place(struct fr_writer *w, int k, int p)
 {
-    W("AT(%s%s, a%d, v * %s[%d])[%d]", is_written(w->nest, k) ? "" : "const ", fr_part_memory_type(w->nest->operands[k].dtype), k,
-      is_turned(w->nest, k) ? "TURNED_APART * inner_stride" : "APART * row_stride", k, p);
+    W("AT(%s%s, a%d, v * ", is_written(w->nest, k) ? "" : "const ", fr_part_memory_type(w->nest->operands[k].dtype), k);
+    if (is_turned(w->nest, k))
+        W("TURNED_APART * inner_stride[%d])[%d]", k, p);
+    else if (fr_cuda_has_deep_tiles(w->nest))
+        W("(APART / LOW) * g.outer_stride[%d][g.n_outer])[%d]", k, p);
+    else
+        W("APART * row_stride[%d])[%d]", k, p);
 }
 
 /* The loop over what goes that way. */
 static void
-begin(struct fr_writer *w, bool turned, bool written)
+begin(struct fr_writer *w, enum way way, bool written)
 {
-    begin_elements(w, turned);
+    begin_elements(w, way);
     for (int k = 0; k < w->nest->n_operands; k++)
-        if (goes(w->nest, k, turned, written))
+        if (goes(w->nest, k, way, written))
             write_first(w, k);
-    begin_loop(w, turned, true);
+    begin_loop(w, way, true);
 }
 
 /* ---- a tile ---------------------------------------------------------------------------------- */
@@ -171,21 +206,21 @@ declare_registers(struct fr_writer *w)
     for (int k = 0; k < w->nest->n_operands; k++) {
         const fr_dtype d = w->nest->operands[k].dtype;
 
-        if (goes(w->nest, k, true, false) || goes(w->nest, k, false, false) || goes(w->nest, k, false, true))
+        if ((is_turned(w->nest, k) && !is_written(w->nest, k)) || goes(w->nest, k, ALONG, is_written(w->nest, k)))
             W("            struct { %s v[%d]; } q%d;\n", fr_part_memory_type(d), EACH * fr_parts(d), k);
     }
 }
 
 static void
-write_loads(struct fr_writer *w, bool turned)
+write_loads(struct fr_writer *w, enum way way)
 {
-    if (!any_goes(w->nest, turned, false))
+    if (!any_goes(w->nest, way, false))
         return;
-    begin(w, turned, false);
+    begin(w, way, false);
     for (int k = 0; k < w->nest->n_operands; k++) {
         const int parts = fr_parts(w->nest->operands[k].dtype);
 
-        for (int p = 0; p < parts && goes(w->nest, k, turned, false); p++) {
+        for (int p = 0; p < parts && goes(w->nest, k, way, false); p++) {
             W("                    q%d.v[%d * v + %d] = here ? ", k, parts, p);
             write_place(w, k, p);
             W(" : (%s)0;\n", fr_part_memory_type(w->nest->operands[k].dtype));
@@ -196,33 +231,36 @@ write_loads(struct fr_writer *w, bool turned)
 
 /* What has been loaded along the rows goes to shared memory. */
 static void
-write_turned(struct fr_writer *w)
+write_turned(struct fr_writer *w, enum way way)
 {
     char there[40];
 
-    if (!any_goes(w->nest, true, false))
+    if (!any_goes(w->nest, way, false))
         return;
-    begin_elements(w, true);
-    begin_loop(w, true, true);
+    begin_elements(w, way);
+    begin_loop(w, way, true);
     for (int k = 0; k < w->nest->n_operands; k++) {
         const int parts = fr_parts(w->nest->operands[k].dtype);
 
-        for (int p = 0; p < parts && goes(w->nest, k, true, false); p++) {
+        for (int p = 0; p < parts && goes(w->nest, k, way, false); p++) {
             fr_name_turned(w, k, p, there, sizeof there);
             W("                    %s = q%d.v[%d * v + %d];\n", there, k, parts, p);
         }
     }
     end_elements(w);
-    W("            __syncthreads();\n");
 }
 
 static void
 write_compute(struct fr_writer *w)
 {
-    begin_elements(w, false);
-    begin_loop(w, false, holds(w->nest));
-    W("                    if (here) {\n"
-      "                        const int64_t row = row0 + line + v * APART, j = j0 + column;\n\n                        (void)row, (void)j;\n");
+    begin_elements(w, ALONG);
+    begin_loop(w, ALONG, holds(w->nest));
+    W("                    if (here) {\n");
+    if (fr_cuda_has_deep_tiles(w->nest))
+        W("                        const int64_t row = row0 + to_line %% LOW, deep = deep0 + to_line / LOW, j = j0 + column;\n\n"
+          "                        (void)row, (void)deep, (void)j;\n");
+    else
+        W("                        const int64_t row = row0 + to_line, j = j0 + column;\n\n                        (void)row, (void)j;\n");
     w->indent = "                        ";
     w->guard = "if (j == 0) ";
     w->tile = true;
@@ -237,23 +275,21 @@ write_compute(struct fr_writer *w)
 }
 
 static void
-write_stores(struct fr_writer *w, bool turned)
+write_stores(struct fr_writer *w, enum way way)
 {
     char there[40];
 
-    if (!any_goes(w->nest, turned, true))
+    if (!any_goes(w->nest, way, true))
         return;
-    if (turned)
-        W("            __syncthreads();\n");
-    begin(w, turned, true);
+    begin(w, way, true);
     for (int k = 0; k < w->nest->n_operands; k++) {
         const int parts = fr_parts(w->nest->operands[k].dtype);
 
-        for (int p = 0; p < parts && goes(w->nest, k, turned, true); p++) {
+        for (int p = 0; p < parts && goes(w->nest, k, way, true); p++) {
             W("                    if (here)\n                        ");
             write_place(w, k, p);
             fr_name_turned(w, k, p, there, sizeof there);
-            if (turned)
+            if (way != ALONG)
                 W(" = %s;\n", there);
             else
                 W(" = q%d.v[%d * v + %d];\n", k, parts, p);
@@ -265,11 +301,15 @@ write_stores(struct fr_writer *w, bool turned)
 void
 fr_write_tiles(struct fr_writer *w)
 {
+    const bool deep = fr_cuda_has_deep_tiles(w->nest);
+
     W("    enum { HIGH = %d / TILED, APART = %d / TILED, TURNED_APART = %d / HIGH };\n", FR_CUDA_TILE_ELEMS, FR_CUDA_THREADS, FR_CUDA_THREADS);
+    if (deep)
+        W("    enum { LOW = %d, DEEP = %d };\n", FR_CUDA_TILE_LOW, FR_CUDA_TILE_DEEP);
     for (int k = 0; k < w->nest->n_operands; k++)
         if (is_turned(w->nest, k))
             W("    __shared__ %s t%d[%d];\n", fr_part_memory_type(w->nest->operands[k].dtype), k,
-              fr_cuda_tile_bytes(w->nest->operands[k].dtype) / part_size(w->nest->operands[k].dtype));
+              fr_cuda_tile_bytes(w->nest->operands[k].dtype, deep) / part_size(w->nest->operands[k].dtype));
     /* (The grid has a block for each column of tiles: a loop less, in which nvrtc would keep an address for each element.) */
     W("    const unsigned thread = threadIdx.y * TILED + threadIdx.x;\n"
       "    const int64_t j0 = (int64_t)block_x * TILED;\n"
@@ -277,15 +317,28 @@ fr_write_tiles(struct fr_writer *w)
       "    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {\n");
     for (int k = 0; k < w->nest->n_operands; k++)
         W("        ptr[%d] = OUTER ? at_outer(g, %d, o, 0) : g.ptr[%d];\n", k, k, k);
-    W("        for (int64_t row0 = (int64_t)block_y * HIGH; row0 < g.n_rows; row0 += (int64_t)grid_y * HIGH) {\n"
-      "            const unsigned n_lines = g.n_rows - row0 < HIGH ? g.n_rows - row0 : HIGH;\n");
+    if (deep)
+        W("        const int64_t all_deep = g.outer[g.n_outer];\n"
+          "        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW), n_tiles = n_across * (unsigned)((all_deep + DEEP - 1) / DEEP);\n\n"
+          "        for (unsigned tile = block_y; tile < n_tiles; tile += grid_y) {\n"
+          "            const int64_t row0 = (int64_t)(tile %% n_across) * LOW, deep0 = (int64_t)(tile / n_across) * DEEP;\n"
+          "            const unsigned n_low = g.n_rows - row0 < LOW ? g.n_rows - row0 : LOW, n_lines = all_deep - deep0 < DEEP ? all_deep - deep0 : DEEP;\n");
+    else
+        W("        for (int64_t row0 = (int64_t)block_y * HIGH; row0 < g.n_rows; row0 += (int64_t)grid_y * HIGH) {\n"
+          "            const unsigned n_lines = g.n_rows - row0 < HIGH ? g.n_rows - row0 : HIGH;\n");
     declare_registers(w);
     W("\n");
-    write_loads(w, true);
-    write_loads(w, false);
-    write_turned(w);
+    for (int way = DEEP; way >= ALONG; way--)
+        write_loads(w, (enum way)way);
+    for (int way = DEEP; way > ALONG; way--)
+        write_turned(w, (enum way)way);
+    if (any_goes(w->nest, TURNED, false) || any_goes(w->nest, DEEP, false))
+        W("            __syncthreads();\n");
     write_compute(w);
-    write_stores(w, false);
-    write_stores(w, true);
+    write_stores(w, ALONG);
+    if (any_goes(w->nest, TURNED, true) || any_goes(w->nest, DEEP, true))
+        W("            __syncthreads();\n");
+    write_stores(w, TURNED);
+    write_stores(w, DEEP);
     W("            __syncthreads();\n        }\n    }\n");
 }

@@ -22,7 +22,7 @@ static const struct bit flag_bits[] = {{"written", FR_OPERAND_WRITTEN}, {"stream
 static const struct bit schedule_bits[] = {{"nontemporal", FR_SCHEDULE_NONTEMPORAL},
                                            {"nontemporal-code", FR_SCHEDULE_NONTEMPORAL_CODE},
                                            {"prefetch", FR_SCHEDULE_PREFETCH}, {"prefetch-row", FR_SCHEDULE_PREFETCH_ROW},
-                                           {"turned", FR_SCHEDULE_TURNED}};
+                                           {"turned", FR_SCHEDULE_TURNED}, {"turned-deep", FR_SCHEDULE_TURNED_DEEP}};
 
 fr_dtype
 fr_nest_compute(const struct fr_nest *nest, int inst)
@@ -234,7 +234,7 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
 
         if (o->dtype >= FR_N_DTYPES || o->access > FR_ACCESS_FOURTH ||
             (o->flags & ~(FR_OPERAND_WRITTEN | FR_OPERAND_STREAM)) ||
-            (o->schedule & ~(FR_SCHEDULE_NONTEMPORAL_ANY | ROWS_OF_A_STENCIL | FR_SCHEDULE_TURNED)))
+            (o->schedule & ~(FR_SCHEDULE_NONTEMPORAL_ANY | ROWS_OF_A_STENCIL | FR_SCHEDULE_TURNED_ANY)))
             return fr_fail(err, FR_EBUG, "nest: operand %d: dtype %d, access %d, flags %#x, schedule %#x", k,
                            o->dtype, o->access, o->flags, o->schedule);
         if (o->access >= FR_ACCESS_BACK && (o->flags || fr_dtype_size(fr_dtype_info[o->dtype].component) < 4))
@@ -248,8 +248,8 @@ check_operands(const struct fr_nest *n, struct fr_err *err)
         if ((o->schedule & ROWS_OF_A_STENCIL) &&
             (o->flags || (o->schedule != FR_SCHEDULE_PREFETCH && o->schedule != FR_SCHEDULE_PREFETCH_ROW) || o->access != FR_ACCESS_UNIT))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be read ahead of others, or behind", k);
-        if (o->schedule & FR_SCHEDULE_TURNED &&
-            (o->schedule != FR_SCHEDULE_TURNED || o->flags & FR_OPERAND_STREAM || o->access == FR_ACCESS_UNIT || o->access == FR_ACCESS_ZERO))
+        if (o->schedule & FR_SCHEDULE_TURNED_ANY &&
+            ((o->schedule != FR_SCHEDULE_TURNED && o->schedule != FR_SCHEDULE_TURNED_DEEP) || o->flags & FR_OPERAND_STREAM || o->access == FR_ACCESS_UNIT || o->access == FR_ACCESS_ZERO))
             return fr_fail(err, FR_EBUG, "nest: operand %d cannot be turned", k);
     }
     return FR_OK;
@@ -409,7 +409,7 @@ check_memory(const struct fr_nest *n, uint32_t i, struct fr_err *err)
     if (in->kind != FR_INST_IOTA && (in->level == FR_LEVEL_ROW) != (o->access == FR_ACCESS_ZERO))
         return broken(err, n, i, "level %s, but operand %d has access %s", level_name[in->level],
                       in->operand, access_name[o->access]);
-    if (o->schedule & FR_SCHEDULE_TURNED && (in->kind == FR_INST_IOTA || in->kind == FR_INST_ACCUM || fr_nest_has_stages(n)))
+    if (o->schedule & FR_SCHEDULE_TURNED_ANY && (in->kind == FR_INST_IOTA || in->kind == FR_INST_ACCUM || fr_nest_has_stages(n)))
         return broken(err, n, i, "operand %d is turned, but no map's", in->operand);
     if (!fr_inst_writes(in))
         return FR_OK;

@@ -119,7 +119,9 @@ enum { FR_SCHEDULE_NONTEMPORAL = 1,    /* a FULL unit store of so much that the 
                                    nest that folds nothing; */
        FR_SCHEDULE_PREFETCH_ROW = 4,  /* one of each row that follows */
        FR_SCHEDULE_NONTEMPORAL_CODE = 8, /* as FR_SCHEDULE_NONTEMPORAL, but for compiled code alone */
-       FR_SCHEDULE_TURNED = 16,    /* a FULL load or store of a map whose elements lie side by side along the rows */
+       FR_SCHEDULE_TURNED = 16,    /* a FULL load or store of a map whose elements lie side by side along the rows; */
+       FR_SCHEDULE_TURNED_DEEP = 32,  /* along the last of the outer axes */
+       FR_SCHEDULE_TURNED_ANY = FR_SCHEDULE_TURNED | FR_SCHEDULE_TURNED_DEEP,
        FR_SCHEDULE_NONTEMPORAL_ANY = FR_SCHEDULE_NONTEMPORAL | FR_SCHEDULE_NONTEMPORAL_CODE };
 
 enum { FR_NEST_ROWBUF = 1,    /* a schedule, too: what crosses is kept */

@@ -42,6 +42,7 @@ fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, st
     c->splits = fr_cuda_splits(nest);
     c->has_lines = fr_cuda_has_lines(nest);
     c->has_tiles = fr_cuda_has_tiles(nest);
+    c->has_deep_tiles = fr_cuda_has_deep_tiles(nest);
     for (uint32_t i = 0; i < nest->n_insts; i++)
         c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && (nest->insts[i].op == FR_OP_sum || nest->insts[i].op == FR_OP_prod) &&
                      (fr_dtype_is_float(nest->insts[i].dtype) || fr_dtype_is_complex(nest->insts[i].dtype));

@@ -36,7 +36,7 @@ struct fr_cuda_kernel {
     int                   vector;     /* elements of one */
     uint8_t               vector_mask[FR_MAX_OPERANDS];   /* bits of an address that are 0 where vectors of the operand are aligned */
     bool                  overwrites; /* a row's value is stored, maybe where something is loaded: which form it takes is a matter of addresses */
-    bool                  has_stages, accumulates, streams, has_tiles;
+    bool                  has_stages, accumulates, streams, has_tiles, has_deep_tiles;
     bool                  splits, has_lines, rounds;    /* has such forms; some accumulator depends on the order of its rows */
 };
 
@@ -83,7 +83,7 @@ fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
 void      fr_cuda_ask(struct fr_cuda_kernel *, const struct fr_instance *, int n, struct fr_cuda_device *);
 /* prepared.c, as struct fr_backend has it. */
 void      fr_cuda_unbind(void *kept);
-/* schedule.c, as struct fr_backend has it: rows that fit in shared memory are read once. */
+/* schedule.c, as struct fr_backend has it: the axes of a map, what of it is turned; rows that fit in shared memory are read once. */
 fr_status fr_cuda_schedule(const struct fr_lowered *, bool otherwise, struct fr_arena *, struct fr_lowered **out, bool *close, struct fr_err *);
 /* Whether rows of such a nest are better a warp's than a block's. */
 bool      fr_cuda_has_warp_rows(int64_t n_rows, int64_t n_inner, int n_multiprocessors);

@@ -45,6 +45,11 @@ fr_cuda_fill(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
         rest->outer[a - j->here] = j->dim[a];
         rest->n_shared += j->kind[a] != FR_CUDA_WALKED;
     }
+    if (c->has_deep_tiles) {    /* the last axis is the tiles' */
+        rest->n_outer--;
+        rest->n_shared--;
+        rest->n_shared_indices /= j->dim[j->n_axes - 1];
+    }
     memcpy(j->args + l->scalars, j->scalars, 16 * (size_t)c->k.nest->n_scalars);
 }
 
@@ -91,7 +96,7 @@ int
 fr_cuda_choose_form(const struct fr_cuda_job *j)
 {
     const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
-    int          form = j->n_axes > j->here ? FR_CUDA_HAS_OUTER : 0;
+    int          form = j->n_axes > j->here + j->kernel->has_deep_tiles ? FR_CUDA_HAS_OUTER : 0;
     const int64_t n_rows = j->n_rows * fr_cuda_kept_indices(j);
 
     if (fr_cuda_wants_split(j))
@@ -99,7 +104,7 @@ fr_cuda_choose_form(const struct fr_cuda_job *j)
     if (fr_cuda_wants_lines(j))
         return form | FR_CUDA_SHARED_COLUMNS;
     if (j->kernel->has_tiles)
-        return form | FR_CUDA_TILED | (j->n_inner <= FR_CUDA_TILE_NARROW ? FR_CUDA_NARROW : 0);
+        return form | FR_CUDA_TILED | (j->n_inner <= FR_CUDA_TILE_NARROW || j->kernel->has_deep_tiles ? FR_CUDA_NARROW : 0);
     if (!j->kernel->has_stages)
         return form | (has_vectors(j) ? FR_CUDA_VECTORS : 0);
     if (!j->kernel->accumulates && fr_cuda_has_warp_rows(n_rows, j->n_inner, j->device->n_multiprocessors) &&
@@ -122,8 +127,16 @@ choose_tiles(const struct fr_cuda_job *j, int form)
 {
     const unsigned wide = form & FR_CUDA_NARROW ? FR_CUDA_TILE_NARROW : FR_CUDA_TILE_WIDE;
 
-    return (struct fr_cuda_grid){fr_cuda_blocks(j->n_inner, wide, INT32_MAX), fr_cuda_blocks(j->n_rows, FR_CUDA_TILE_ELEMS / wide, FR_CUDA_GRID_YZ),
-                                 fr_cuda_blocks(fr_cuda_kept_indices(j), 1, FR_CUDA_GRID_YZ), wide, WIDE / wide};
+    int64_t        n_across = fr_cuda_blocks(j->n_rows, FR_CUDA_TILE_ELEMS / wide, INT32_MAX), n_outer = fr_cuda_kept_indices(j);
+
+    if (j->kernel->has_deep_tiles) {
+        const int64_t n_deep = j->dim[j->n_axes - 1];
+
+        n_across = (int64_t)fr_cuda_blocks(j->n_rows, FR_CUDA_TILE_LOW, INT32_MAX) * fr_cuda_blocks(n_deep, FR_CUDA_TILE_DEEP, INT32_MAX);
+        n_outer /= n_deep;
+    }
+    return (struct fr_cuda_grid){fr_cuda_blocks(j->n_inner, wide, INT32_MAX), fr_cuda_blocks(n_across, 1, FR_CUDA_GRID_YZ),
+                                 fr_cuda_blocks(n_outer, 1, FR_CUDA_GRID_YZ), wide, WIDE / wide};
 }
 
 static struct fr_cuda_grid

@@ -1,7 +1,7 @@
 /* backends/cuda/schedule.c -- a lowered group as the device runs it best; no choice changes a bit of the results.
  *
  * Of a map's axes any may be the inner one, along which the threads of a warp lie: the one along which most bytes are
- * neighbours. What still lies along another axis is turned, if that axis is the rows' (jit/emit_tile.c). */
+ * neighbours. What still lies along another axis is turned (jit/emit_tile.c): along the rows, or a third axis. */
 #include "backends/cuda/kernel.h"
 
 #include <string.h>
@@ -85,21 +85,33 @@ is_crosswise(const struct map *m, int k, int inner, int rows)
            2 * moved_bytes(m, k, rows, inner) <= moved_bytes(m, k, inner, rows);
 }
 
-/* Bytes that move; to turn an operand is worth a quarter of it. */
+/* Whether it is better walked along a third axis than along the inner one or the rows. */
+static bool
+is_deepwise(const struct map *m, int k, int inner, int rows, int deep)
+{
+    return deep >= 0 && m->moves[k] && stride(m, k, inner) && stride(m, k, deep) &&
+           2 * moved_bytes(m, k, deep, inner) <= moved_bytes(m, k, inner, rows) && 2 * moved_bytes(m, k, deep, inner) <= moved_bytes(m, k, rows, inner);
+}
+
+/* Bytes that move. To turn an operand is worth a quarter of it; and of a tile with a third axis no operand has more than eight elements
+ * side by side. */
 static double
-cost(const struct map *m, int inner, int rows, bool tiles)
+cost(const struct map *m, int inner, int rows, int deep, bool tiles)
 {
     double all = 0;
 
     for (int k = 0; k < m->l->nest.n_operands; k++) {
-        double n = 1;
+        double n = 1, moved = moved_bytes(m, k, inner, rows);
 
         if (m->l->source[k].node < 0)
             continue;
         for (int a = 0; a < m->n_axes; a++)
             n *= stride(m, k, a) ? (double)dim(m->l, a) : 1;
-        all += n * (tiles && is_crosswise(m, k, inner, rows) ? moved_bytes(m, k, rows, inner) + size_of(m, k) / 4.0
-                                                             : moved_bytes(m, k, inner, rows));
+        if (is_deepwise(m, k, inner, rows, deep))
+            moved = moved_bytes(m, k, deep, inner) + size_of(m, k) / 4.0;
+        else if (tiles && is_crosswise(m, k, inner, rows))
+            moved = moved_bytes(m, k, rows, inner) + size_of(m, k) / 4.0;
+        all += n * (deep >= 0 && moved < SECTOR / 8 ? SECTOR / 8 : moved);
     }
     return all;
 }
@@ -116,28 +128,47 @@ fill_blocks(const struct map *m, int inner, int rows)
     return longest;
 }
 
-/* The best pair of axes; the present one, unless another is better by a tenth. True: what lies crosswise is turned. */
+/* Which axes a map has for what: a third one, or -1, only where tiles have it; what lies crosswise is turned, or not. */
+struct choice {
+    int  inner, rows, deep;
+    bool tiles;
+};
+
 static bool
-choose_axes(const struct map *m, int *inner, int *rows)
+is_possible(const struct map *m, const struct choice *c)
 {
-    double best = 0.9 * cost(m, m->n_axes - 1, m->n_axes - 2, false);
-    bool   tiles = false;
+    if (c->inner == c->rows || c->deep == c->inner || c->deep == c->rows || dim(m->l, c->inner) < 2 || dim(m->l, c->rows) < 2)
+        return false;
+    if (c->deep < 0)
+        return !c->tiles || can_tile(m, c->inner, c->rows);
+    if (!c->tiles || dim(m->l, c->inner) < FR_CUDA_TILE_NARROW || dim(m->l, c->rows) < FR_CUDA_TILE_LOW || dim(m->l, c->deep) < FR_CUDA_TILE_DEEP)
+        return false;
+    for (int k = 0; k < m->l->nest.n_operands; k++)
+        if (is_deepwise(m, k, c->inner, c->rows, c->deep))
+            return true;
+    return false;
+}
 
-    *inner = m->n_axes - 1;
-    *rows = m->n_axes - 2;
-    for (int a = m->n_axes - 1; a >= 0; a--)
-        for (int b = m->n_axes - 1; b >= 0; b--)
-            for (int t = 0; t < 2; t++) {
-                double c;
+/* The best; the present axes, unless others are better by a tenth. */
+static struct choice
+choose_axes(const struct map *m)
+{
+    struct choice best = {m->n_axes - 1, m->n_axes - 2, -1, false}, c;
+    double        least = 0.9 * cost(m, best.inner, best.rows, -1, false), bytes;
 
-                if (a == b || dim(m->l, a) < 2 || dim(m->l, b) < 2 || (t && !can_tile(m, a, b)) || (c = cost(m, a, b, t)) >= best)
-                    continue;
-                best = c;
-                *inner = a;
-                *rows = b;
-                tiles = t;
-            }
-    return tiles;
+    for (c.deep = -1; c.deep < m->n_axes; c.deep++)
+        for (c.inner = m->n_axes - 1; c.inner >= 0; c.inner--)
+            for (c.rows = m->n_axes - 1; c.rows >= 0; c.rows--)
+                for (int t = 0; t < 2; t++) {
+                    c.tiles = t;
+                    if (!is_possible(m, &c) || (bytes = cost(m, c.inner, c.rows, c.deep, t)) >= least)
+                        continue;
+                    least = bytes;
+                    best = c;
+                }
+    if (!best.tiles)
+        best.rows = fill_blocks(m, best.inner, best.rows);
+    return best;
 }
 
 /* The strides and sizes of axis from[a] become those of axis a. */
@@ -201,22 +232,28 @@ set_levels(struct map *m)
     }
 }
 
-/* Marks what lies crosswise: the largest elements first, as long as there is room for them. */
+/* Marks what lies crosswise: the largest elements first, as long as there is room for them. Without any along a third axis the tile
+ * has two, so that one of those comes before all others. */
 static void
-turn(struct map *m)
+turn(struct map *m, bool has_deep)
 {
+    const int          inner = m->n_axes - 1, rows = inner - 1, deep = has_deep ? rows - 1 : -1;
     struct fr_operand *op = m->l->nest.operands;
     int                n = 0, n_bytes = 0;
 
-    for (int size = 16; size >= 1; size /= 2)
-        for (int k = 0; k < m->l->nest.n_operands; k++) {
-            if (size_of(m, k) != size || !is_crosswise(m, k, m->n_axes - 1, m->n_axes - 2) || op[k].access == FR_ACCESS_UNIT ||
-                n == MOST_TURNED || n_bytes + fr_cuda_tile_bytes(op[k].dtype) > FR_CUDA_TILE_BYTES)
-                continue;
-            op[k].schedule = FR_SCHEDULE_TURNED;
-            n_bytes += fr_cuda_tile_bytes(op[k].dtype);
-            n++;
-        }
+    for (int pass = has_deep ? 0 : 1; pass < 2; pass++)
+        for (int size = 16; size >= 1; size /= 2)
+            for (int k = 0; k < m->l->nest.n_operands; k++) {
+                const bool deepwise = is_deepwise(m, k, inner, rows, deep);
+                const int  bytes = fr_cuda_tile_bytes(op[k].dtype, has_deep);
+
+                if (size_of(m, k) != size || deepwise != (pass == 0) || (!deepwise && !is_crosswise(m, k, inner, rows)) ||
+                    op[k].access == FR_ACCESS_UNIT || n == MOST_TURNED || n_bytes + bytes > FR_CUDA_TILE_BYTES)
+                    continue;
+                op[k].schedule = deepwise ? FR_SCHEDULE_TURNED_DEEP : FR_SCHEDULE_TURNED;
+                n_bytes += bytes;
+                n++;
+            }
 }
 
 /* Whether no element waits for another, whatever the order, and none is a row's. */
@@ -255,18 +292,16 @@ schedule_map(struct fr_lowered *l, bool otherwise, struct fr_arena *arena, bool 
 {
     struct fr_nest *nest = &l->nest;
     struct map      m = {.l = l, .n_axes = l->n_outer + 2};
-    int             from[FR_MAX_DIMS + 2], inner, rows, n = 0;
-    bool            tiles;
+    int             from[FR_MAX_DIMS + 2], n = 0;
+    struct choice   c;
 
     if (!nest->n_operands || !reaches(l, otherwise, close))
         return FR_OK;
     for (uint32_t i = 0; i < nest->n_insts; i++)
         if ((nest->insts[i].kind == FR_INST_LOAD || nest->insts[i].kind == FR_INST_STORE) && nest->insts[i].level == FR_LEVEL_FULL)
             m.moves[nest->insts[i].operand] = true;
-    tiles = choose_axes(&m, &inner, &rows);
-    if (!tiles)
-        rows = fill_blocks(&m, inner, rows);
-    if (!tiles && inner == m.n_axes - 1 && rows == m.n_axes - 2)
+    c = choose_axes(&m);
+    if (!c.tiles && c.inner == m.n_axes - 1 && c.rows == m.n_axes - 2)
         return FR_OK;
     nest->insts = copy_of(arena, nest->insts, nest->n_insts * sizeof *nest->insts);
     nest->operands = copy_of(arena, nest->operands, nest->n_operands * sizeof *nest->operands);
@@ -274,18 +309,17 @@ schedule_map(struct fr_lowered *l, bool otherwise, struct fr_arena *arena, bool 
     if (!nest->insts || !nest->operands || !l->stride)
         return fr_no_memory(err, "a kernel");
     for (int a = 0; a < m.n_axes; a++)
-        if (a != inner && a != rows)
+        if (a != c.inner && a != c.rows && a != c.deep)
             from[n++] = a;
-    from[n++] = rows;
-    from[n] = inner;
-    if (inner != m.n_axes - 1) {
-        permute(&m, from);
+    if (c.deep >= 0)
+        from[n++] = c.deep;
+    from[n++] = c.rows;
+    from[n] = c.inner;
+    permute(&m, from);
+    if (c.inner != m.n_axes - 1)
         set_levels(&m);
-    } else if (rows != m.n_axes - 2) {
-        permute(&m, from);
-    }
-    if (tiles)
-        turn(&m);
+    if (c.tiles)
+        turn(&m, c.deep >= 0);
     return FR_OK;
 }
 

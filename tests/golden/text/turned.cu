@@ -160,8 +160,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 char *const a3 = ptr[3] + (row0 + line) * row_stride[3] + (j0 + column) * inner_stride[3];
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
-                    const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
                     const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const bool here = to_line < n_lines && to_column < n_columns;
                     const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
                     const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
                     const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
@@ -178,8 +178,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
 
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
-                    const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
                     const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const bool here = to_line < n_lines && to_column < n_columns;
                     const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
                     const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
                     const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
@@ -197,15 +197,15 @@ frit_nest(const __grid_constant__ struct nest_args g)
 
                 #pragma unroll 1
                 for (int v = 0; v < 4; v++) {
-                    const bool here = line + v * APART < n_lines && column < n_columns;
                     const unsigned to_column = column, to_line = line + v * APART;
+                    const bool here = to_line < n_lines && to_column < n_columns;
                     const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
                     const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
                     const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
                     const unsigned at8 = to_column * (HIGH > 32 ? HIGH + 2 : 33) + to_line;
                     (void)here, (void)at1, (void)at2, (void)at4, (void)at8;
                     if (here) {
-                        const int64_t row = row0 + line + v * APART, j = j0 + column;
+                        const int64_t row = row0 + to_line, j = j0 + column;
 
                         (void)row, (void)j;
                         const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
@@ -277,8 +277,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 char *const a6 = ptr[6] + (row0 + line) * row_stride[6] + (j0 + column) * inner_stride[6];
                 #pragma unroll
                 for (int v = 0; v < 4; v++) {
-                    const bool here = line < n_lines && column + v * TURNED_APART < n_columns;
                     const unsigned to_column = column + v * TURNED_APART, to_line = line;
+                    const bool here = to_line < n_lines && to_column < n_columns;
                     const unsigned at1 = to_column * (HIGH > 32 ? HIGH + 4 : 36) + to_line;
                     const unsigned at2 = to_column * (HIGH > 32 ? HIGH + 4 : 34) + to_line;
                     const unsigned at4 = to_column * (HIGH > 32 ? HIGH + 4 : 33) + to_line;
