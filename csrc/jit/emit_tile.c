@@ -149,7 +149,8 @@ begin_loop(struct fr_writer *w, enum way way, bool unrolled)
         else if (deep)
             W("                    const unsigned at%d = to_column * %d + to_line + to_line / 16;\n", size, deep_pitch(size));
         else
-            W("                    const unsigned at%d = to_column * (HIGH > 32 ? HIGH + %d : %d) + to_line;\n", size, size < 8 ? 4 : 2, pitch(size));
+            W("                    const unsigned at%d = to_column * (HIGH > 32 ? HIGH + %d : %d) + to_line;\n", size, size < 8 ? 4 : 2,
+              pitch(size));
     }
     W("                    (void)here, (void)at1, (void)at2, (void)at4, (void)at8;\n");
 }
@@ -303,7 +304,8 @@ fr_write_tiles(struct fr_writer *w)
 {
     const bool deep = fr_cuda_has_deep_tiles(w->nest);
 
-    W("    enum { HIGH = %d / TILED, APART = %d / TILED, TURNED_APART = %d / HIGH };\n", FR_CUDA_TILE_ELEMS, FR_CUDA_THREADS, FR_CUDA_THREADS);
+    W("    enum { HIGH = %d / TILED, APART = %d / TILED, TURNED_APART = %d / HIGH };\n", FR_CUDA_TILE_ELEMS, FR_CUDA_THREADS,
+      FR_CUDA_THREADS);
     if (deep)
         W("    enum { LOW = %d, DEEP = %d };\n", FR_CUDA_TILE_LOW, FR_CUDA_TILE_DEEP);
     for (int k = 0; k < w->nest->n_operands; k++)
@@ -319,10 +321,12 @@ fr_write_tiles(struct fr_writer *w)
         W("        ptr[%d] = OUTER ? at_outer(g, %d, o, 0) : g.ptr[%d];\n", k, k, k);
     if (deep)
         W("        const int64_t all_deep = g.outer[g.n_outer];\n"
-          "        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW), n_tiles = n_across * (unsigned)((all_deep + DEEP - 1) / DEEP);\n\n"
+          "        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW);\n"
+          "        const unsigned n_tiles = n_across * (unsigned)((all_deep + DEEP - 1) / DEEP);\n\n"
           "        for (unsigned tile = block_y; tile < n_tiles; tile += grid_y) {\n"
           "            const int64_t row0 = (int64_t)(tile %% n_across) * LOW, deep0 = (int64_t)(tile / n_across) * DEEP;\n"
-          "            const unsigned n_low = g.n_rows - row0 < LOW ? g.n_rows - row0 : LOW, n_lines = all_deep - deep0 < DEEP ? all_deep - deep0 : DEEP;\n");
+          "            const unsigned n_low = g.n_rows - row0 < LOW ? g.n_rows - row0 : LOW;\n"
+          "            const unsigned n_lines = all_deep - deep0 < DEEP ? all_deep - deep0 : DEEP;\n");
     else
         W("        for (int64_t row0 = (int64_t)block_y * HIGH; row0 < g.n_rows; row0 += (int64_t)grid_y * HIGH) {\n"
           "            const unsigned n_lines = g.n_rows - row0 < HIGH ? g.n_rows - row0 : HIGH;\n");

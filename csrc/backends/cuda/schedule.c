@@ -22,6 +22,7 @@ enum {
     SECTOR = 32,                /* bytes that memory moves at once */
     WORTH_TURNING = 1 << 12,    /* elements: of fewer a launch takes as long as it takes anyway */
     MANY_ROWS = 32,             /* of a tile; of fewer, and of no more elements, the lines of a square stay in the first cache */
+    MOST_AXES = 8,              /* of a map that is asked about a third axis: all triples are looked at */
     MOST_TURNED = 8,            /* operands: a thread has four elements of each in registers */
 };
 
@@ -29,7 +30,7 @@ enum {
 struct map {
     struct fr_lowered *l;
     int                n_axes;
-    bool               moves[FR_MAX_OPERANDS];   /* FULL loads and stores */
+    bool               moves[FR_MAX_OPERANDS];   /* it is loaded or stored */
 };
 
 static int64_t
@@ -89,8 +90,12 @@ is_crosswise(const struct map *m, int k, int inner, int rows)
 static bool
 is_deepwise(const struct map *m, int k, int inner, int rows, int deep)
 {
-    return deep >= 0 && m->moves[k] && stride(m, k, inner) && stride(m, k, deep) &&
-           2 * moved_bytes(m, k, deep, inner) <= moved_bytes(m, k, inner, rows) && 2 * moved_bytes(m, k, deep, inner) <= moved_bytes(m, k, rows, inner);
+    double moved;
+
+    if (deep < 0 || !m->moves[k] || !stride(m, k, inner) || !stride(m, k, deep))
+        return false;
+    moved = moved_bytes(m, k, deep, inner);
+    return 2 * moved <= moved_bytes(m, k, inner, rows) && 2 * moved <= moved_bytes(m, k, rows, inner);
 }
 
 /* Bytes that move. To turn an operand is worth a quarter of it; and of a tile with a third axis no operand has more than eight elements
@@ -156,7 +161,7 @@ choose_axes(const struct map *m)
     struct choice best = {m->n_axes - 1, m->n_axes - 2, -1, false}, c;
     double        least = 0.9 * cost(m, best.inner, best.rows, -1, false), bytes;
 
-    for (c.deep = -1; c.deep < m->n_axes; c.deep++)
+    for (c.deep = -1; c.deep < (m->n_axes <= MOST_AXES ? m->n_axes : 0); c.deep++)
         for (c.inner = m->n_axes - 1; c.inner >= 0; c.inner--)
             for (c.rows = m->n_axes - 1; c.rows >= 0; c.rows--)
                 for (int t = 0; t < 2; t++) {
@@ -298,7 +303,7 @@ schedule_map(struct fr_lowered *l, bool otherwise, struct fr_arena *arena, bool 
     if (!nest->n_operands || !reaches(l, otherwise, close))
         return FR_OK;
     for (uint32_t i = 0; i < nest->n_insts; i++)
-        if ((nest->insts[i].kind == FR_INST_LOAD || nest->insts[i].kind == FR_INST_STORE) && nest->insts[i].level == FR_LEVEL_FULL)
+        if (nest->insts[i].kind == FR_INST_LOAD || nest->insts[i].kind == FR_INST_STORE)
             m.moves[nest->insts[i].operand] = true;
     c = choose_axes(&m);
     if (!c.tiles && c.inner == m.n_axes - 1 && c.rows == m.n_axes - 2)

@@ -121,11 +121,13 @@ frit_nest(const __grid_constant__ struct nest_args g)
         ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
         ptr[4] = OUTER ? at_outer(g, 4, o, 0) : g.ptr[4];
         const int64_t all_deep = g.outer[g.n_outer];
-        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW), n_tiles = n_across * (unsigned)((all_deep + DEEP - 1) / DEEP);
+        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW);
+        const unsigned n_tiles = n_across * (unsigned)((all_deep + DEEP - 1) / DEEP);
 
         for (unsigned tile = block_y; tile < n_tiles; tile += grid_y) {
             const int64_t row0 = (int64_t)(tile % n_across) * LOW, deep0 = (int64_t)(tile / n_across) * DEEP;
-            const unsigned n_low = g.n_rows - row0 < LOW ? g.n_rows - row0 : LOW, n_lines = all_deep - deep0 < DEEP ? all_deep - deep0 : DEEP;
+            const unsigned n_low = g.n_rows - row0 < LOW ? g.n_rows - row0 : LOW;
+            const unsigned n_lines = all_deep - deep0 < DEEP ? all_deep - deep0 : DEEP;
             struct { float v[4]; } q1;
             struct { double v[4]; } q2;
 
