@@ -121,18 +121,6 @@ cost(const struct map *m, int inner, int rows, int deep, bool tiles)
     return all;
 }
 
-/* The longest axis but the inner one, where that and the rows are not enough for a block: every index of an outer axis is a block. */
-static int
-fill_blocks(const struct map *m, int inner, int rows)
-{
-    int longest = rows;
-
-    for (int a = 0; a < m->n_axes && dim(m->l, inner) * dim(m->l, rows) < FR_CUDA_THREADS; a++)
-        if (a != inner && dim(m->l, a) > dim(m->l, longest))
-            longest = a;
-    return longest;
-}
-
 /* Which axes a map has for what: a third one, or -1, only where tiles have it; what lies crosswise is turned, or not. */
 struct choice {
     int  inner, rows, deep;
@@ -171,8 +159,6 @@ choose_axes(const struct map *m)
                     least = bytes;
                     best = c;
                 }
-    if (!best.tiles)
-        best.rows = fill_blocks(m, best.inner, best.rows);
     return best;
 }
 
