@@ -22,23 +22,6 @@ struct turn {
     } lent[OPERANDS];      /* copies of what somebody watches on the host */
 };
 
-/* Gives the storage, whose version is computed, memory that nobody else reads. */
-static fr_status
-move_to_copy(struct fr_storage *s, struct fr_err *err)
-{
-    struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype, .whole = true}, copy;
-    fr_ref           old = s->node;
-    fr_status        st = fr_trace_cast(&whole, s->dtype, 'K', &copy, err);
-
-    if (st != FR_OK)
-        return st;
-    st = fr_eval_nodes(&copy.storage->node, 1, err);
-    if (st == FR_OK && s->node == old) /* else another thread has stored into it meanwhile */
-        fr_storage_advance(s, copy.storage->node);
-    fr_tensor_clear(&copy);
-    return st;
-}
-
 /* Whether the version is memory that at most so many refer to. */
 static bool
 is_own(const struct fr_storage *s, uint32_t refs)
@@ -58,7 +41,7 @@ make_own(struct fr_storage *s, uint32_t *refs, struct fr_err *err)
     if (st != FR_OK) /* what cannot be computed now keeps the memory that it reads */
         st = fr_eval_nodes(&s->node, 1, err);
     if (st == FR_OK && !fr_node_computes(&fr_nodes[s->node]) && !is_own(s, *refs))
-        st = move_to_copy(s, err);
+        st = fr_storage_move_to_copy(s, err);
     return st;
 }
 

@@ -114,6 +114,11 @@ fr_trace_stored_since(fr_ref id)
 /* Wraps a new node and applies the guards of bounded laziness. */
 fr_status fr_trace_finish(fr_ref, struct fr_tensor *out, struct fr_err *);
 
+/* ---- values.c */
+
+/* Gives the storage, whose version is computed, memory that nobody else reads. */
+fr_status fr_storage_move_to_copy(struct fr_storage *, struct fr_err *err);
+
 /* ---- component.c */
 
 static inline bool

@@ -88,9 +88,8 @@ fr_tensor_take(const struct fr_tensor *t, fr_status *st, struct fr_err *err)
                : NULL;
 }
 
-/* Gives the storage, whose version is computed, memory that nobody else reads. */
-static fr_status
-move_to_copy(struct fr_storage *s, struct fr_err *err)
+fr_status
+fr_storage_move_to_copy(struct fr_storage *s, struct fr_err *err)
 {
     struct fr_tensor whole = {.storage = s, .layout = s->layout, .dtype = s->dtype, .whole = true};
     struct fr_tensor copy;
@@ -125,7 +124,7 @@ ready_to_be_looked_at(struct fr_storage *s, struct fr_err *err)
             return st;
         if (fr_node_computes(&fr_nodes[s->node]))
             continue;
-        if ((st = move_to_copy(s, err)) != FR_OK)
+        if ((st = fr_storage_move_to_copy(s, err)) != FR_OK)
             return st;
     }
 }
