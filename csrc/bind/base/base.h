@@ -90,6 +90,13 @@ fr_device_restore(const fr_device *before)
     if (FR_UNLIKELY(fr_devices_chosen != 0) && fr_device_chosen() != *before)
         fr_device_choose(*before);
 }
+/* What is traced of no operands from here on, within FR_ON_DEVICE, is computed where the tensor is. */
+static inline void
+fr_device_follow(const struct fr_tensor *t)
+{
+    if (!fr_tensor_is_anywhere(t))
+        fr_device_choose(fr_tensor_device(t));
+}
 /* fr_args_device, and what is traced from here on is computed there. */
 int       fr_args_on_device(PyObject *o);
 /* Calls NumPy's function without a `device` that is named. */

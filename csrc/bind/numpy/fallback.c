@@ -429,8 +429,8 @@ fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnam
     if (!found || i == n_all)
         return false;
     for (i = 0; i < n_all; i++) /* what it makes beside them is where they are */
-        if (fr_is_tensor(args[i]) && !fr_tensor_is_anywhere(fr_of(args[i])))
-            fr_device_choose(fr_tensor_device(fr_of(args[i])));
+        if (fr_is_tensor(args[i]))
+            fr_device_follow(fr_of(args[i]));
     found = PyFunction_Check(found) ? Py_NewRef(found) : PyObject_Vectorcall(found, args, (size_t)n, kwnames);
     if (found && found != Py_NotImplemented)
         *result = PyObject_Vectorcall(found, args, (size_t)n, kwnames);

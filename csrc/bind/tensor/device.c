@@ -28,13 +28,6 @@ fr_device_placed(PyObject *o, fr_device device)
     return result;
 }
 
-void
-fr_device_follow(const struct fr_tensor *t)
-{
-    if (!fr_tensor_is_anywhere(t))
-        fr_device_choose(fr_tensor_device(t));
-}
-
 static struct fr_signature to_device_signature = {
     "to_device", 1, 1, 2, {"device", "stream"}, {NULL}};
 

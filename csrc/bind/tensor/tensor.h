@@ -95,8 +95,6 @@ int       fr_ufunc_init(PyObject *module);
 /* `o` on a device, or, if that is ANY, where new arrays are made unless it is committed to one already; copied only where it must
  * be. Takes over the reference; NULL and what is no tensor stay. */
 PyObject *fr_device_placed(PyObject *o, fr_device);
-/* What is traced of no operands from here on, within FR_ON_DEVICE, is computed where the tensor is. */
-void      fr_device_follow(const struct fr_tensor *);
 PyObject *fr_device_to(PyObject *self, fr_args, Py_ssize_t, PyObject *kwnames);
 extern PyMethodDef fr_device_methods[];
 
