@@ -77,11 +77,12 @@ fr_status
 fr_device_open(fr_device d, struct fr_err *err)
 {
     struct fr_cuda_device *opened;
-    fr_status              st = FR_OK;
+    fr_status              st;
 
-    if (d >= FR_DEVICE_CUDA)
-        fr_cuda_look();
-    if (d >= FR_DEVICE_CUDA && (st = fr_cuda_enter(&fr_cuda_backends[d - FR_DEVICE_CUDA], &opened, err)) == FR_OK)
+    if (d < FR_DEVICE_CUDA)
+        return FR_OK;
+    fr_cuda_look();
+    if ((st = fr_cuda_enter(&fr_cuda_backends[d - FR_DEVICE_CUDA], &opened, err)) == FR_OK)
         fr_cuda_leave(opened);
     return st;
 }
