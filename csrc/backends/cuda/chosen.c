@@ -50,6 +50,16 @@ fr_cuda_unit_type(int size)
     return types[__builtin_ctz((unsigned)size)];
 }
 
+const char *
+fr_cuda_index_type(fr_dtype dtype)
+{
+    static const char *const types[FR_N_DTYPES] = {
+        [FR_I8] = "signed char", [FR_I16] = "short", [FR_I32] = "int", [FR_I64] = "long long",
+        [FR_U8] = "unsigned char", [FR_U16] = "unsigned short", [FR_U32] = "unsigned", [FR_U64] = "unsigned long long"};
+
+    return types[dtype];
+}
+
 fr_status
 fr_cuda_scratch(const struct fr_backend *self, size_t n_bytes, void **out, struct fr_err *err)
 {
@@ -208,9 +218,6 @@ fill_axes(struct fr_cuda_look *g, const struct fr_look *l)
 static fr_status
 launch_look(struct fr_cuda_device *d, struct fr_cuda_look *g, fr_dtype dtype, unsigned n_blocks, struct fr_err *err)
 {
-    static const char *const types[FR_N_DTYPES] = {
-        [FR_I8] = "signed char", [FR_I16] = "short", [FR_I32] = "int", [FR_I64] = "long long",
-        [FR_U8] = "unsigned char", [FR_U16] = "unsigned short", [FR_U32] = "unsigned", [FR_U64] = "unsigned long long"};
     char                        index[32];
     const char *const           defines[] = {index, NULL};
     const struct fr_cuda_source of = {"frit_look", write_look, defines, FR_OP_take, dtype};
@@ -218,8 +225,8 @@ launch_look(struct fr_cuda_device *d, struct fr_cuda_look *g, fr_dtype dtype, un
     fr_cuda_function            f;
     fr_status                   st;
 
-    FR_ASSERT(types[dtype]);
-    snprintf(index, sizeof index, "-DINDEX=%s", types[dtype]);
+    FR_ASSERT(fr_cuda_index_type(dtype));
+    snprintf(index, sizeof index, "-DINDEX=%s", fr_cuda_index_type(dtype));
     if ((st = fr_cuda_code_get(look_codes[dtype], &of, d, &f, err)) != FR_OK)
         return st;
     return fr_cuda_check(d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL), "a launch for indices", err);

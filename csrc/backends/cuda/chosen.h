@@ -12,6 +12,8 @@ fr_status fr_cuda_look_at(const struct fr_backend *, const struct fr_look *, int
 /* The largest type that all of these are multiples of, up to 16: its size, and its name in CUDA C. */
 int         fr_cuda_unit(uint64_t all);
 const char *fr_cuda_unit_type(int size);
+/* The name of a dtype of indices; NULL: it is none. */
+const char *fr_cuda_index_type(fr_dtype);
 /* Writes a text that is one already; for struct fr_cuda_source. */
 fr_status   fr_cuda_write_text(struct fr_text *, const char *, struct fr_err *);
 /* Memory of the device for what kernels need beside operands; fr_cuda_free. */

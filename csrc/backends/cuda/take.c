@@ -18,20 +18,15 @@ write(struct fr_text *out, const struct fr_cuda_source *of, struct fr_err *err)
 static fr_status
 get_code(int size, fr_dtype index, struct fr_cuda_device *d, fr_cuda_function *out, struct fr_err *err)
 {
-    static const char *const types[N_SIZES] = {"unsigned char", "unsigned short", "unsigned", "unsigned long long", "ulonglong2"};
-    static const char *const of_index[FR_N_DTYPES] = {
-        [FR_I8] = "signed char", [FR_I16] = "short", [FR_I32] = "int", [FR_I64] = "long long",
-        [FR_U8] = "unsigned char", [FR_U16] = "unsigned short", [FR_U32] = "unsigned", [FR_U64] = "unsigned long long"};
-    const int                   k = __builtin_ctz((unsigned)size);
     char                        element[48], indices[48];
     const char *const           defines[] = {element, indices, NULL};
     const struct fr_cuda_source of = {"frit_take", write, defines, FR_OP_take, index};
 
-    if (!of_index[index])
+    if (!fr_cuda_index_type(index))
         return FR_ENOTSUP;
-    snprintf(element, sizeof element, "-DELEMENT=%s", types[k]);
-    snprintf(indices, sizeof indices, "-DINDEX=%s", of_index[index]);
-    return fr_cuda_code_get(codes[k][index], &of, d, out, err);
+    snprintf(element, sizeof element, "-DELEMENT=%s", fr_cuda_unit_type(size));
+    snprintf(indices, sizeof indices, "-DINDEX=%s", fr_cuda_index_type(index));
+    return fr_cuda_code_get(codes[__builtin_ctz((unsigned)size)][index], &of, d, out, err);
 }
 
 /* Appends an axis, or lengthens the one before it, of which it is the inner part. False: they are too many. */
