@@ -141,7 +141,8 @@ class Err(ct.Structure):
 class Instance(ct.Structure):
     _fields_ = [("n_outer", ct.c_int32), ("n_packed", ct.c_int32), ("outer", ct.c_int64 * 32), ("n_rows", ct.c_int64),
                 ("n_inner", ct.c_int64), ("ptr", ct.POINTER(ct.c_void_p)),
-                ("stride", ct.POINTER(ct.c_int64)), ("scalars", ct.c_void_p), ("joined", ct.c_bool), ("shape", ct.c_uint8),
+                ("stride", ct.POINTER(ct.c_int64)), ("scalars", ct.c_void_p), ("scratch", ct.c_void_p),
+                ("scratch_bytes", ct.c_size_t), ("joined", ct.c_bool), ("shape", ct.c_uint8),
                 ("ps", ct.c_int64), ("own", ct.c_void_p)]
 
 

@@ -59,6 +59,8 @@ struct fr_instance {
     char         **ptr;                   /* [n_operands] at index 0 of every axis */
     const int64_t *stride;                /* [n_operands * (n_outer + 2)] */
     const void    *scalars;               /* 16-byte slots */
+    char          *scratch;               /* of a backend that has memory of its own: what a launch takes beside the operands, as many */
+    size_t         scratch_bytes;         /* bytes as bind has found; NULL: it gets them itself */
     uint8_t        joined;
     uint8_t        shape;                 /* of the backend's bind: how it runs, */
     int64_t        ps;                    /* and for how long */
@@ -160,6 +162,15 @@ struct fr_chooser {
     fr_status (*scatter)(const struct fr_backend *self, const struct fr_scatter *, struct fr_err *);
 };
 
+/* What is run again and again, with other addresses and numbers, in the runtime's turn: launches, scans, calls and copies from begin
+ * to end, which waits for nothing. What is kept of them is at *kept, NULL at first, and ends with drop. `key` says with which memory
+ * they work. *once_more, whatever the status: nothing has been done, and all is to be called again, from begin on. */
+struct fr_recorder {
+    void      (*begin)(const struct fr_backend *self, void **kept, uint64_t key);
+    fr_status (*end)(const struct fr_backend *self, void **kept, fr_status, bool *once_more, struct fr_err *);
+    void      (*drop)(void *kept);
+};
+
 /* ---- who runs it ---- */
 
 struct fr_memory_stats {
@@ -235,6 +246,7 @@ struct fr_backend {
     fr_status (*call)(const struct fr_backend *self, const struct fr_call *, char *const *ptr, struct fr_err *);
 
     const struct fr_chooser *chooser;           /* NULL: its memory is the host's */
+    const struct fr_recorder *recorder;         /* NULL: nothing is gained by one */
 
     /* How many may work at once; the next run of the thread that asks has no more. */
     int       (*n_workers)(void);

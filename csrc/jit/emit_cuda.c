@@ -74,13 +74,14 @@ write_entry(struct fr_writer *w)
     fr_cuda_layout(w->nest, &l);
     if (fr_cuda_has_many(w->nest))
         W("\n#ifndef MANY /* whether a launch is of several instances, each of which has some of the blocks */\n#define MANY 0\n#endif\n"
-          "struct many { unsigned first, x, y, z; };\n");
+          "struct many { unsigned first, x, y, z; };\n"
+          "struct of_many { const struct nest_args *all; const struct many *of; unsigned n; };\n");
     W("\nextern \"C\" __global__ void __launch_bounds__(%d)\n", THREADS);
     if (fr_cuda_has_many(w->nest))
-        W("#if MANY\nfrit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)\n{\n"
-          "    unsigned low = 0, high = n;\n\n    while (high - low > 1) {\n        const unsigned middle = (low + high) / 2;\n\n"
+        W("#if MANY\nfrit_nest(const __grid_constant__ struct of_many m)\n{\n"
+          "    const struct many *const of = m.of;\n    unsigned low = 0, high = m.n;\n\n    while (high - low > 1) {\n        const unsigned middle = (low + high) / 2;\n\n"
           "        if (of[middle].first <= blockIdx.x)\n            low = middle;\n        else\n            high = middle;\n    }\n"
-          "    const struct nest_args %sg = all[low];\n"
+          "    const struct nest_args %sg = m.all[low];\n"
           "    const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;\n"
           "    const unsigned block_x = b %% grid_x, block_y = b / grid_x %% grid_y, block_z = b / grid_x / grid_y;\n"
           "#else\n", fr_cuda_has_tiles(w->nest) ? "&" : "");

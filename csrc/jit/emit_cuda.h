@@ -26,10 +26,16 @@ struct fr_cuda_rest {
     int64_t  n_pieces, phase, n_before;             /* of what is split (emit_split.c); rows that earlier launches had */
 };
 
-/* In the form for many instances (-DMANY=1) a launch is of several: its arguments are the addresses of theirs, of what follows, and
- * how many they are. Which blocks are an instance's: from the first one on, as many as its own grid has. */
+/* In the form for many instances (-DMANY=1) a launch is of several. Which blocks are an instance's: from the first one on, as many as
+ * its own grid has. */
 struct fr_cuda_many {
     uint32_t first, x, y, z;
+};
+
+/* Its argument: the addresses of theirs and of so many of these. */
+struct fr_cuda_of_many {
+    uint64_t all, of;
+    uint32_t n;
 };
 
 /* Where all of it begins, in bytes. */

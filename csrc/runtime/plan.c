@@ -542,6 +542,9 @@ bind_instances(struct planner *z)
         for (int k = 0; k < s->n_instances; k++)
             s->instance[k].own = &p->own[p->n_instances++];
         fr_plan_by(p)->bind(s->kernel, s->instance, s->n_instances);
+        for (int k = 0; k < s->n_instances; k++)
+            if ((int64_t)s->instance[k].scratch_bytes > p->scratch_bytes)
+                p->scratch_bytes = (int64_t)s->instance[k].scratch_bytes;
     }
     return FR_OK;
 }
@@ -860,7 +863,7 @@ out:
 int64_t
 fr_plan_temporary_bytes(const struct fr_plan *p, int n_threads)
 {
-    return p->arena_bytes + p->band_bytes * n_threads;
+    return p->arena_bytes + p->band_bytes * n_threads + p->scratch_bytes;
 }
 
 void
@@ -871,6 +874,8 @@ fr_plan_free(struct fr_plan *p)
     for (int i = 0; i < p->n_instances; i++)
         if (p->own[i])
             fr_plan_by(p)->unbind(p->own[i]);
+    if (p->recorded)
+        fr_plan_by(p)->recorder->drop(p->recorded);
     for (int s = 0; s < p->n_steps; s++)
         if (p->step[s].kernel)
             fr_kernel_unref(p->step[s].kernel);

@@ -251,7 +251,9 @@ struct fr_plan {
     int              n_bands;
     struct fr_band  *band;
     int64_t          arena_bytes, arena_bound, new_bytes;
-    int64_t          band_bytes;         /* more of the arena, for each thread */
+    int64_t          band_bytes;         /* more of the arena, for each thread, */
+    int64_t          scratch_bytes;      /* and for launches, one after the other */
+    void            *recorded;           /* the backend's (struct fr_recorder) */
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */

@@ -50,7 +50,7 @@ place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *
 }
 
 static void
-bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
+bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs, char *scratch)
 {
     for (int i = 0; i < s->n_instances; i++) {
         const struct fr_binding *b = s->binding[i];
@@ -59,6 +59,7 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs)
         int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->nest->n_scalars : 0;
         struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
 
+        in->scratch = scratch;
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
                                        : p->base[b[k].node] + fr_binding_at(&b[k], inputs->moving);
@@ -80,6 +81,17 @@ run_step(struct fr_plan *p, struct fr_step *s, struct fr_err *err)
     case FR_STEP_SCAN: return by->scan(by, s->op, s->dtype, s->instance, err);
     default: return by->launch(s->kernel, s->instance, s->n_instances, err);
     }
+}
+
+/* The memory that the run works with, as one number. */
+static uint64_t
+memory_key(const struct fr_plan *p, const char *arena)
+{
+    uint64_t key = (uint64_t)(uintptr_t)arena;
+
+    for (int i = 0; i < p->n_placed; i++)
+        key = (key ^ (uint64_t)(uintptr_t)p->base[p->placed[i]]) * UINT64_C(0x9e3779b97f4a7c15) + 1;
+    return key;
 }
 
 /* What is to be said of a step that has been run, in `us` where somebody looked at the clock. */
@@ -115,9 +127,9 @@ run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_worker
     return st;
 }
 
-/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. */
+/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. Recorded: they may run again, and are not counted. */
 static fr_status
-run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
+run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, struct fr_err *err)
 {
     bool    (*poll)(void) = fr_backend_interrupted;
     fr_status st = FR_OK;
@@ -138,9 +150,30 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, struct fr_err *err)
             continue;
         }
         st = run_step(p, s, err);
-        count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
+        if (!is_recorded)
+            count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
     }
     fr_backend_interrupted = poll;
+    return st;
+}
+
+/* All steps, of which the backend may keep what it begins. */
+static fr_status
+run_recorded(struct fr_plan *p, const char *arena, struct fr_err *err)
+{
+    const struct fr_backend  *by = fr_plan_by(p);
+    const struct fr_recorder *r = by->recorder;
+    const uint64_t            key = memory_key(p, arena);
+    bool                      once_more;
+    fr_status                 st;
+
+    do {
+        r->begin(by, &p->recorded, key);
+        st = run_steps(p, NULL, 1, true, err);
+        st = r->end(by, &p->recorded, st, &once_more, err);
+    } while (once_more);
+    for (int i = 0; i < p->n_steps && st == FR_OK; i++)
+        count_run(p, i, 0);
     return st;
 }
 
@@ -181,7 +214,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
         goto out;
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind != FR_STEP_COPY)
-            bind_step(p, &p->step[i], inputs);
+            bind_step(p, &p->step[i], inputs, p->scratch_bytes ? arena + n_temporary - p->scratch_bytes : NULL);
     if (p->new_bytes + n_temporary > (int64_t)fr_counted.peak_planned_bytes)
         fr_counted.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
     fr_counted.n_evals++;
@@ -189,13 +222,13 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     fr_fpe_begin();
     p->running = true;
     if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
-        st = run_steps(p, scratch, n_workers, err);
+        st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
 
         st = fr_env_waits_for_code() ? compile_first(p, err) : FR_OK;
         if (st == FR_OK)
-            st = run_steps(p, scratch, n_workers, err);
+            st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
         if (gil)
             fr_hooks.take_gil(gil);
     }

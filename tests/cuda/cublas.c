@@ -293,7 +293,7 @@ gemm(struct handle *h, struct gemm g, const void *alpha, const void *beta, const
     *kept = g;
     kept->type = type;
     kept->workspace = h->workspace;
-    if (!fake_later(h->stream, run, kept)) {
+    if (!fake_later(h->stream, run, kept, sizeof *kept)) {
         free(kept);
         return leave(ALLOC_FAILED);
     }

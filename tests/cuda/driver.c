@@ -6,6 +6,8 @@
  *     streams   run as late as they may: when somebody waits for them, or another stream for an event of theirs. A copy from the host reads at once, as the real one
  *               does with memory that is not pinned; a copy to the host writes late
  *     contexts  a call without a current context fails
+ *     graphs    are what a stream has captured, which may be kernels, copies on the device and work of libraries; kernels of an
+ *               executable one get other arguments, also while it runs. A captured stream can do nothing else
  *     kernels   are PTX, run by ptx_run.c: the device is newer than any NVRTC, which therefore gives PTX for it
  *     failures  the n-th call fails (fake_cuda_fail); the device is lost at the n-th launch (fake_cuda_lose): from then on
  *               everything fails
@@ -22,6 +24,7 @@
 
 enum { OK = 0, INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_INITIALIZED = 3, INVALID_DEVICE = 101, INVALID_IMAGE = 200,
        INVALID_CONTEXT = 201, INVALID_PTX = 218, INVALID_HANDLE = 400, NOT_FOUND = 500, NOT_READY = 600, ILLEGAL_ADDRESS = 700,
+       CAPTURE_UNSUPPORTED = 900, CAPTURE_INVALIDATED = 901,
        LAUNCH_FAILED = 719, UNKNOWN = 999 };
 
 struct block {
@@ -48,14 +51,27 @@ struct work {
     uint32_t     grid[3], block[3], shared;
     void       **params;          /* ours */
     const char *(*call)(void *arg);
-    void        *arg;             /* ours */
+    void        *arg;             /* ours, of n_bytes */
     struct event *event;          /* of RECORD and WAIT, */
     uint64_t      record;         /* and which of its records */
     struct work *next;
 };
 
+struct graph {
+    struct work *first, **last;    /* its nodes */
+    struct work *newest;
+    int          is_broken;
+};
+
+/* With copies of the nodes of a graph, in their order. */
+struct executable {
+    struct graph *of;
+    struct work  *first;
+};
+
 struct stream {
     struct work   *first, **last;
+    struct graph  *captured;       /* what is put into it goes there */
     int            is_apart;       /* it and the driver's first stream do not wait for each other */
     struct stream *next;
 };
@@ -78,7 +94,7 @@ struct function {
 struct fake_cuda_counts {
     uint64_t n_calls, n_launches, n_instructions, n_lane_instructions;
     uint64_t load_bytes, store_bytes, load_sectors, store_sectors, ideal_load_sectors, ideal_store_sectors, n_conflicts, n_barriers, n_divergent;
-    uint64_t n_blocks_live, bytes_live, bytes_peak, n_streams, n_pools, n_modules, n_contexts;
+    uint64_t n_blocks_live, bytes_live, bytes_peak, n_streams, n_pools, n_modules, n_contexts, n_graphs, n_executables, n_graph_launches;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -148,6 +164,28 @@ find_memory(void *arg, uint64_t address, size_t n, bool writes, uint64_t *first,
     return b->bytes + (address - b->address);
 }
 
+/* Addresses of memory that was freed, which is given out again where fake_cuda_reuse asked for it: else what is used too late is seen. */
+enum { FREED = 64 };
+static struct { uint64_t address; size_t n_bytes; } freed[FREED];
+static int n_freed, reuses;
+
+EXPORT void fake_cuda_reuse(int whether) { reuses = whether; n_freed = 0; }
+
+static uint64_t
+find_address(size_t n)
+{
+    uint64_t address = top;
+
+    for (int i = n_freed; i-- > 0;)
+        if (freed[i].n_bytes == n) {
+            address = freed[i].address;
+            freed[i] = freed[--n_freed];
+            return address;
+        }
+    top += (n + 511) / 512 * 512 + 512;           /* with a gap: what runs over the end is seen */
+    return address;
+}
+
 static int
 drop_block(uint64_t address)
 {
@@ -159,6 +197,10 @@ drop_block(uint64_t address)
         *link = b->next;
         counts.n_blocks_live--;
         counts.bytes_live -= b->n_bytes;
+        if (reuses && n_freed < FREED) {
+            freed[n_freed].address = address;
+            freed[n_freed++].n_bytes = b->n_bytes;
+        }
         free(b->bytes);
         free(b);
         return OK;
@@ -306,6 +348,10 @@ run_first(struct stream *s)
 static int
 run(struct stream *s)
 {
+    if (s->captured) {
+        s->captured->is_broken = 1;
+        return CAPTURE_UNSUPPORTED;
+    }
     while (s->first)
         run_first(s);
     return lost;
@@ -347,12 +393,29 @@ order(struct stream *s, struct stream *before)
 }
 
 static struct work *
+capture(struct graph *g, enum kind kind)
+{
+    struct work *w = kind == LAUNCH || kind == COPY || kind == CALL ? calloc(1, sizeof *w) : NULL;
+
+    if (!w) {
+        g->is_broken = 1;
+        return NULL;
+    }
+    w->kind = kind;
+    *g->last = g->newest = w;
+    g->last = &w->next;
+    return w;
+}
+
+static struct work *
 append(struct stream *handle, enum kind kind)
 {
     struct stream *s = stream_at(handle);
-    struct work   *w = s ? calloc(1, sizeof *w) : NULL;
+    struct work   *w;
 
-    if (!w)
+    if (s && s->captured)
+        return capture(s->captured, kind);
+    if (!(w = s ? calloc(1, sizeof *w) : NULL))
         return NULL;
     for (struct stream *other = streams; other && !s->is_apart; other = other->next)
         if (other != s && !other->is_apart && (other == usual || s == usual))
@@ -574,14 +637,14 @@ cuMemAllocFromPoolAsync(uint64_t *address, size_t n, void *pool, struct stream *
         return leave(INVALID_VALUE);
     if (counts.bytes_live + n > capacity || !(b = malloc(sizeof *b)))
         return leave(OUT_OF_MEMORY);
-    *b = (struct block){.address = top, .n_bytes = n, .bytes = malloc(n), .next = blocks};
+    *b = (struct block){.n_bytes = n, .bytes = malloc(n), .next = blocks};
     if (!b->bytes || n > END - top - 4096) {
         free(b->bytes);
         free(b);
         return leave(OUT_OF_MEMORY);
     }
+    b->address = find_address(n);
     memset(b->bytes, 0xa5, n < 4096 ? n : 4096);  /* nobody may count on zeros */
-    top += (n + 511) / 512 * 512 + 512;           /* with a gap: what runs over the end is seen */
     blocks = b;
     counts.n_blocks_live++;
     counts.bytes_live += n;
@@ -837,7 +900,7 @@ cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsign
 
     if (result)
         return result;
-    counts.n_launches++;
+    counts.n_launches += !stream_at(s) || !stream_at(s)->captured;
     if (extra || !gx || !gy || !gz || !bx || !by || !bz || gy > 65535 || gz > 65535 || gx > 0x7fffffff || bx * by * bz > 1024)
         return leave(INVALID_VALUE);
     if (bx * by * bz > f->facts.max_threads || f->facts.all_params_bytes > 4096 || shared > f->most_shared)
@@ -849,6 +912,180 @@ cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     memcpy(w->grid, (uint32_t[]){gx, gy, gz}, sizeof w->grid);
     memcpy(w->block, (uint32_t[]){bx, by, bz}, sizeof w->block);
     w->shared = shared;
+    return leave(OK);
+}
+
+/* ---- graphs ---------------------------------------------------------------------------------- */
+
+EXPORT int
+cuStreamBeginCapture_v2(struct stream *s, int mode)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    if (mode != 2 || s->captured || s->first)
+        return leave(INVALID_VALUE);
+    if (!(s->captured = calloc(1, sizeof *s->captured)))
+        return leave(OUT_OF_MEMORY);
+    s->captured->last = &s->captured->first;
+    counts.n_graphs++;
+    return leave(OK);
+}
+
+static void
+free_graph(struct graph *g)
+{
+    for (struct work *w = g->first, *next; w; w = next) {
+        next = w->next;
+        free_work(w);
+    }
+    free(g);
+    counts.n_graphs--;
+}
+
+EXPORT int
+cuStreamEndCapture(struct stream *s, struct graph **out)
+{
+    int           result = enter_as(true, false);   /* (the real one ends it, too, when it fails) */
+    struct graph *g;
+
+    *out = NULL;
+    if (result)
+        return result;
+    if (!(g = s->captured))
+        return leave(INVALID_VALUE);
+    s->captured = NULL;
+    if (fail_at && counts.n_calls >= fail_at) {
+        fail_at = 0;
+        n_failures++;
+        result = UNKNOWN;
+    } else if (g->is_broken) {
+        result = CAPTURE_INVALIDATED;
+    }
+    if (result)
+        free_graph(g);
+    else
+        *out = g;
+    return leave(result);
+}
+
+EXPORT int
+cuStreamGetCaptureInfo_v2(struct stream *s, int *status, uint64_t *id, struct graph **graph, struct work *const **last, size_t *n)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    *status = !s->captured ? 0 : s->captured->is_broken ? 2 : 1;
+    *id = 1;
+    *graph = s->captured;
+    *last = s->captured ? &s->captured->newest : NULL;
+    *n = s->captured && s->captured->newest;
+    return leave(OK);
+}
+
+EXPORT int
+cuGraphDestroy(struct graph *g)
+{
+    pthread_mutex_lock(&lock);
+    free_graph(g);
+    return leave(OK);
+}
+
+static void **keep_params(const struct ptx_facts *facts, void **params);
+
+/* Becomes what does the same by itself. False: no memory. */
+static bool
+fill_work(struct work *w, const struct work *from)
+{
+    *w = *from;
+    w->next = NULL;
+    if (from->function) {
+        w->params = keep_params(&from->function->facts, from->params);
+        w->function->module->n_users++;
+    }
+    if (from->arg && (w->arg = malloc(from->n_bytes)))
+        memcpy(w->arg, from->arg, from->n_bytes);
+    return (!from->arg || w->arg) && (!from->params || w->params);
+}
+
+EXPORT int
+cuGraphInstantiateWithFlags(struct executable **out, struct graph *g, unsigned long long flags)
+{
+    int           result = enter(true);
+    struct work **last;
+
+    if (result)
+        return result;
+    if (flags || !g->first || !(*out = calloc(1, sizeof **out)))
+        return leave(INVALID_VALUE);
+    (*out)->of = g;
+    last = &(*out)->first;
+    for (struct work *w = g->first; w; w = w->next) {
+        if (!(*last = calloc(1, sizeof **last)) || !fill_work(*last, w))
+            return leave(OUT_OF_MEMORY);
+        last = &(*last)->next;
+    }
+    counts.n_executables++;
+    return leave(OK);
+}
+
+EXPORT int
+cuGraphExecDestroy(struct executable *e)
+{
+    pthread_mutex_lock(&lock);
+    for (struct work *w = e->first, *next; w; w = next) {
+        next = w->next;
+        free_work(w);
+    }
+    free(e);
+    counts.n_executables--;
+    return leave(OK);
+}
+
+struct kernel_node {
+    struct function *function;
+    unsigned         grid[3], block[3], shared;
+    void           **params, **extra;
+    void            *of_library, *context;
+};
+
+EXPORT int
+cuGraphExecKernelNodeSetParams_v2(struct executable *e, struct work *node, const struct kernel_node *p)
+{
+    int          result = enter(true);
+    struct work *w = e->first, *of = e->of->first;
+
+    if (result)
+        return result;
+    for (; of && of != node; of = of->next)
+        w = w->next;
+    if (!of || w->kind != LAUNCH || w->function != p->function || p->extra || p->of_library || p->shared > p->function->most_shared)
+        return leave(INVALID_VALUE);
+    free(w->params);
+    if (!(w->params = keep_params(&w->function->facts, p->params)))
+        return leave(OUT_OF_MEMORY);
+    memcpy(w->grid, p->grid, sizeof w->grid);
+    memcpy(w->block, p->block, sizeof w->block);
+    w->shared = p->shared;
+    return leave(OK);
+}
+
+EXPORT int
+cuGraphLaunch(struct executable *e, struct stream *s)
+{
+    int          result = enter(true);
+    struct work *w;
+
+    if (result)
+        return result;
+    for (const struct work *of = e->first; of; of = of->next) {
+        if (!(w = append(s, of->kind)) || !fill_work(w, of))
+            return leave(OUT_OF_MEMORY);
+        counts.n_launches += of->kind == LAUNCH;
+    }
+    counts.n_graph_launches++;
     return leave(OK);
 }
 
@@ -876,7 +1113,7 @@ fake_memory(uint64_t address, size_t n)
 }
 
 bool
-fake_later(struct stream *s, const char *(*call)(void *arg), void *arg)
+fake_later(struct stream *s, const char *(*call)(void *arg), void *arg, size_t n_bytes)
 {
     struct work *w = append(s, CALL);
 
@@ -884,5 +1121,6 @@ fake_later(struct stream *s, const char *(*call)(void *arg), void *arg)
         return false;
     w->call = call;
     w->arg = arg;
+    w->n_bytes = n_bytes;
     return true;
 }

@@ -16,8 +16,8 @@ int   fake_begin(void);
 void  fake_end(void);
 /* With the lock: where n bytes of device memory are; NULL: they are not all of one allocation. */
 void *fake_memory(uint64_t address, size_t n);
-/* run(arg) goes into the stream, and runs when somebody waits for that, with the lock; arg is then freed. It says what was wrong,
+/* run(arg), of so many bytes, goes into the stream, and runs when somebody waits for that, with the lock; arg is then freed. It says what was wrong,
  * or NULL. False: no memory. */
-bool  fake_later(struct stream *, const char *(*run)(void *arg), void *arg);
+bool  fake_later(struct stream *, const char *(*run)(void *arg), void *arg, size_t n_bytes);
 
 #endif

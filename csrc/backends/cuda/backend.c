@@ -2,6 +2,7 @@
 #include "backends/backend.h"
 
 #include "backends/cuda/chosen.h"
+#include "backends/cuda/graph.h"
 #include "backends/cuda/kernel.h"
 #include "jit/nvrtc_ahead.h"
 
@@ -98,7 +99,7 @@ n_workers(void)
         .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
         .kernel_ran = kernel_ran,                                                                                      \
         .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \
-        .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .n_workers = n_workers,                       \
+        .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .recorder = &fr_cuda_recorder, .n_workers = n_workers,                       \
     }
 
 const struct fr_backend fr_cuda_backends[FR_CUDA_DEVICES] = {

@@ -76,7 +76,6 @@ launch(struct fr_cuda_device *d, int kind, int unit, struct fr_cuda_chosen *g, u
     char                        element[48], kinds[16];
     const char *const           defines[] = {element, kinds, NULL};
     const struct fr_cuda_source of = {"frit_chosen", write_chosen, defines, FR_OP_take, FR_U8};
-    void                       *argument[] = {g};
     fr_cuda_function            f;
     fr_status                   st;
 
@@ -84,8 +83,7 @@ launch(struct fr_cuda_device *d, int kind, int unit, struct fr_cuda_chosen *g, u
     snprintf(kinds, sizeof kinds, "-DKIND=%d", kind);
     if ((st = fr_cuda_code_get(codes[kind][__builtin_ctz((unsigned)unit)], &of, d, &f, err)) != FR_OK)
         return st;
-    return fr_cuda_check(d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
-                         "a launch for a mask", err);
+    return fr_cuda_start(d, f, &(struct fr_cuda_grid){n_blocks, 1, 1, FR_CUDA_THREADS, 1}, 0, g, sizeof *g, "a launch for a mask", err);
 }
 
 /* Each of them leaves a word that the host reads. */
@@ -221,7 +219,6 @@ launch_look(struct fr_cuda_device *d, struct fr_cuda_look *g, fr_dtype dtype, un
     char                        index[32];
     const char *const           defines[] = {index, NULL};
     const struct fr_cuda_source of = {"frit_look", write_look, defines, FR_OP_take, dtype};
-    void                       *argument[] = {g};
     fr_cuda_function            f;
     fr_status                   st;
 
@@ -229,7 +226,7 @@ launch_look(struct fr_cuda_device *d, struct fr_cuda_look *g, fr_dtype dtype, un
     snprintf(index, sizeof index, "-DINDEX=%s", fr_cuda_index_type(dtype));
     if ((st = fr_cuda_code_get(look_codes[dtype], &of, d, &f, err)) != FR_OK)
         return st;
-    return fr_cuda_check(d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL), "a launch for indices", err);
+    return fr_cuda_start(d, f, &(struct fr_cuda_grid){n_blocks, 1, 1, FR_CUDA_THREADS, 1}, 0, g, sizeof *g, "a launch for indices", err);
 }
 
 fr_status

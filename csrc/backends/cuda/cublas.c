@@ -1,6 +1,6 @@
 #include "backends/cuda/cublas.h"
 
-#include "backends/cuda/device.h"
+#include "backends/cuda/graph.h"
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/library.h"
@@ -117,7 +117,23 @@ get_workspace(struct fr_cuda_device *d, struct fr_err *err)
     return fr_cuda_check(result, "a workspace for cuBLAS", err);
 }
 
-/* Its stream goes first, for that takes the workspace away. */
+/* The stream goes first, for that takes the workspace away. */
+static fr_status
+set_stream(struct fr_cuda_device *d, fr_cuda_stream stream, struct fr_err *err)
+{
+    struct fr_cublas *c = &d->cublas;
+    fr_status         st;
+
+    if (c->stream == stream)
+        return FR_OK;
+    c->stream = NULL;
+    TRY(check(blas.set_stream(c->handle, stream), "a stream for products", err));
+    TRY(check(blas.set_workspace(c->handle, (void *)(uintptr_t)c->workspace, workspace_bytes(d)), "a workspace for products", err));
+    c->stream = stream;
+out:
+    return st;
+}
+
 static fr_status
 prepare(struct fr_cuda_device *d, struct fr_err *err)
 {
@@ -125,8 +141,6 @@ prepare(struct fr_cuda_device *d, struct fr_err *err)
     fr_status         st;
 
     TRY(get_workspace(d, err));
-    TRY(check(blas.set_stream(c->handle, d->stream), "a stream for products", err));
-    TRY(check(blas.set_workspace(c->handle, (void *)(uintptr_t)c->workspace, workspace_bytes(d)), "a workspace for products", err));
     TRY(check(blas.set_math(c->handle, DEFAULT_MATH | DISALLOW_REDUCED_PRECISION_REDUCTION), "how products are rounded", err));
 out:
     return st;
@@ -256,12 +270,20 @@ multiply(fr_cublas_handle handle, fr_dtype dtype, const struct fr_cuda_product *
                       type, o[2].ld, o[2].next, count, compute, GEMM_DEFAULT);
 }
 
+/* What a recording knows of products. */
+struct description {
+    struct fr_cuda_product of;
+    int64_t                count, dtype;
+};
+
 fr_status
 fr_cublas_run(struct fr_cuda_device *d, fr_dtype dtype, const struct fr_cuda_product *of, int64_t count, struct fr_err *err)
 {
     const int64_t          size = fr_dtype_size(dtype);
     struct fr_cuda_product g = *of;
     struct operand         o[3];
+    struct description     described = {.of = *of, .count = count, .dtype = dtype};
+    fr_cuda_stream         stream;
     int                    result = OK;
     fr_status              st;
 
@@ -274,7 +296,11 @@ fr_cublas_run(struct fr_cuda_device *d, fr_dtype dtype, const struct fr_cuda_pro
     if (!lies_well(&o[0], g.a, g.m, g.k, g.a_m, g.a_k, g.a_next, size) || !lies_well(&o[1], g.b, g.k, g.n, g.b_k, g.b_n, g.b_next, size) ||
         !lies_well(&o[2], g.out, g.m, g.n, g.out_m, g.out_n, g.out_next, size) || o[2].op != OP_N)
         return FR_ENOTSUP;
-    if (FR_UNLIKELY(!d->cublas.handle) && (st = begin(d, err)) != FR_OK)
+    if (FR_UNLIKELY(!d->cublas.handle) && ((st = fr_cuda_needs_host(d, err)) != FR_OK || (st = begin(d, err)) != FR_OK))
+        return st;
+    if (!fr_cuda_start_other(d, &described, sizeof described, &stream))
+        return FR_OK;
+    if ((st = set_stream(d, stream, err)) != FR_OK)
         return st;
     for (int64_t i = 0; i < count && result == OK; i += MOST_COUNT) {
         result = multiply(d->cublas.handle, dtype, &g, o, count - i < MOST_COUNT ? count - i : MOST_COUNT);

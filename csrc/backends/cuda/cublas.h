@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/status.h"
+#include "backends/cuda/driver.h"
 #include "core/dtype.h"
 
 typedef struct fr_cublas_handle_of *fr_cublas_handle;
@@ -19,6 +19,7 @@ struct fr_cublas {
     fr_cublas_handle handle;        /* NULL: not made yet, */
     bool             is_refused;    /* or never, for this device */
     uint64_t         workspace;     /* its address; 0: none yet */
+    fr_cuda_stream   stream;        /* that the handle has */
 };
 
 struct fr_cuda_device;

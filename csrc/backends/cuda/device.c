@@ -1,4 +1,4 @@
-#include "backends/cuda/device.h"
+#include "backends/cuda/graph.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -56,6 +56,7 @@ let_go(struct fr_cuda_device *d)
 
     if (d->context) {
         if (d->driver->context_push(d->context) == FR_CUDA_OK) {
+            fr_cuda_graphs_close(d);
             fr_cublas_close(d);
             if (d->pool)
                 d->driver->pool_free(d->pool);

@@ -22,6 +22,8 @@ struct fr_cuda_device {
     fr_cuda_stream  stream;
     fr_cuda_pool    pool;
     struct fr_cublas cublas;
+    fr_cuda_stream  recorder;             /* graph.c: in which runs are recorded; NULL: none was */
+    struct fr_cuda_kept *kept, *all_kept; /* of the plan that runs, NULL if nothing is kept of it; of all plans */
 };
 
 /* Makes the context of the backend's device the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */

@@ -16,6 +16,9 @@ typedef struct fr_cuda_pool_of     *fr_cuda_pool;
 typedef struct fr_cuda_event_of    *fr_cuda_event;
 typedef struct fr_cuda_module_of   *fr_cuda_module;
 typedef struct fr_cuda_function_of *fr_cuda_function;
+typedef struct fr_cuda_graph_of    *fr_cuda_graph;
+typedef struct fr_cuda_node_of     *fr_cuda_node;
+typedef struct fr_cuda_executable_of *fr_cuda_executable;    /* of a graph */
 
 /* CUmemPoolProps. */
 struct fr_cuda_pool_properties {
@@ -29,13 +32,23 @@ struct fr_cuda_pool_properties {
     unsigned char reserved[54];
 };
 
+/* CUDA_KERNEL_NODE_PARAMS of CUDA 12. */
+struct fr_cuda_kernel_node {
+    fr_cuda_function function;
+    unsigned         grid[3], block[3], shared_bytes;
+    void           **arguments, **extra;
+    void            *of_library;
+    fr_cuda_context  context;
+};
+
 /* Results, attributes and flags of the driver that are used here, by their names there. */
-enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2 };
+enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_UNKNOWN = 999 };
 enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
        FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
 enum { FR_CUDA_POOL_KEEPS = 4 };
 enum { FR_CUDA_NON_BLOCKING = 1 };
+enum { FR_CUDA_CAPTURE_RELAXED = 2, FR_CUDA_CAPTURES = 1 };    /* how, and whether, a stream is captured */
 enum { FR_CUDA_EVENT_UNTIMED = 2 };
 enum { FR_CUDA_POINTER_ORDINAL = 9 };                          /* attribute of an address */
 enum { FR_CUDA_ERROR_LOG = 5, FR_CUDA_ERROR_LOG_BYTES = 6 };   /* options of module_load */

@@ -29,10 +29,14 @@ struct fr_cuda_job {
     int64_t  n_before;
     char    *lines;
     char    *args;                         /* room for the argument */
+    struct fr_cuda_scratch *scratch;       /* of the launch that it is a part of */
 };
 
-struct fr_cuda_grid {
-    unsigned x, y, z, block_x, block_y;
+/* What launches have beside their operands, of which they give back last what they had first. */
+struct fr_cuda_scratch {
+    char  *at;                             /* the plan's; NULL: none */
+    size_t n_bytes, used, most;            /* of it; at a time; the most of that */
+    bool   is_dry;                         /* nothing is begun: kernels are asked for, and scratch is measured */
 };
 
 /* ---- axes.c ---- */
@@ -72,10 +76,12 @@ int64_t   fr_cuda_whole_vectors(const struct fr_cuda_job *);
 /* Which form of the kernel it takes. */
 int       fr_cuda_choose_form(const struct fr_cuda_job *);
 fr_status fr_cuda_fill_and_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
-/* A nest's kernel with an argument that is filled; and any kernel. */
+/* A nest's kernel with an argument that is filled. */
 fr_status fr_cuda_start_nest(const struct fr_cuda_kernel *, struct fr_cuda_device *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared,
                              char *args, struct fr_err *);
-fr_status fr_cuda_start(struct fr_cuda_device *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared, void **arguments, struct fr_err *);
+/* So many bytes of scratch, `what` for, until they are given back; NULL for none. */
+fr_status fr_cuda_scratch_get(const struct fr_cuda_job *, size_t n_bytes, const char *what, char **out, struct fr_err *);
+void      fr_cuda_scratch_end(const struct fr_cuda_job *, char *, size_t n_bytes);
 /* At one index of the axes that are walked by the launcher. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
 
@@ -99,8 +105,6 @@ bool      fr_cuda_wants_split(const struct fr_cuda_job *);
 bool      fr_cuda_wants_lines(const struct fr_cuda_job *);
 /* In a form for the one or the other. */
 fr_status fr_cuda_launch_split(struct fr_cuda_job *, fr_cuda_function, struct fr_err *);
-/* What joins the parts of its blocks will be wanted. */
-void      fr_cuda_ask_joins(const struct fr_cuda_job *);
 
 /* ---- stream.c ---- */
 
@@ -117,9 +121,6 @@ struct fr_cuda_rows {
 };
 
 fr_status fr_cuda_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *, struct fr_err *);
-/* The kernel of such a fold will be wanted; those of all streams. */
-void      fr_cuda_ask_fold(const struct fr_cuda_rows *, const struct fr_cuda_job *);
-void      fr_cuda_ask_streams(struct fr_cuda_job *);
 fr_status fr_cuda_launch_streams(struct fr_cuda_job *, struct fr_err *);
 
 #endif

@@ -3,7 +3,7 @@
 #define FR_BACKENDS_CUDA_KERNEL_H
 
 #include "backends/backend.h"
-#include "backends/cuda/device.h"
+#include "backends/cuda/graph.h"
 #include "jit/emit_cuda.h"
 
 /* A function of the device; NULLs until it is made. */
@@ -79,8 +79,9 @@ fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
     return (unsigned)(n < 1 ? 1 : n < most ? n : most);
 }
 
-/* launch.c: what instances of such sizes take will be wanted, as fr_cuda_kernel_ask has it; all is taken to be aligned. */
-void      fr_cuda_ask(struct fr_cuda_kernel *, const struct fr_instance *, int n, struct fr_cuda_device *);
+/* launch.c: what instances of such sizes take will be wanted, as fr_cuda_kernel_ask has it, and so much scratch; all is taken to be
+ * aligned. */
+void      fr_cuda_ask(struct fr_cuda_kernel *, struct fr_instance *, int n, struct fr_cuda_device *);
 /* prepared.c, as struct fr_backend has it. */
 void      fr_cuda_unbind(void *kept);
 /* schedule.c, as struct fr_backend has it: the axes of a map, what of it is turned; rows that fit in shared memory are read once. */

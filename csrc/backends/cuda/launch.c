@@ -168,46 +168,65 @@ choose_grid(const struct fr_cuda_job *j, int form)
     return g;
 }
 
-/* The argument lies on the device where it is more than a launch takes. */
-static fr_status
-launch_by_address(const struct fr_cuda_kernel *c, struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared,
-                  const char *args, struct fr_err *err)
-{
-    const size_t  n = c->layout.n_bytes;
-    struct fr_err said;
-    void         *there = fr_cuda_alloc(d->backend, n, &said), *argument[] = {&there};
-    fr_status     st;
-
-    if (!there)
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of a kernel", n);
-    TRY(fr_cuda_copy_in(d->backend, there, args, n, err));
-    st = fr_cuda_start(d, f, g, shared, argument, err);
-out:
-    fr_cuda_free(d->backend, there, n);
-    return st;
-}
-
-fr_status
-fr_cuda_start(struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared, void **arguments, struct fr_err *err)
-{
-    return fr_cuda_check(d->driver->launch(f, g->x, g->y, g->z, g->block_x, g->block_y, 1, shared, d->stream, arguments, NULL),
-                         "a kernel's launch", err);
-}
-
 fr_status
 fr_cuda_start_nest(const struct fr_cuda_kernel *c, struct fr_cuda_device *d, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared,
                    char *args, struct fr_err *err)
 {
-    void *argument[] = {args};
+    struct fr_cuda_gift gift = {.of = {args}, .n_bytes = {c->layout.n_bytes}};
+    fr_status           st;
 
-    return c->layout.by_address ? launch_by_address(c, d, f, g, shared, args, err) : fr_cuda_start(d, f, g, shared, argument, err);
+    if (!c->layout.by_address)
+        return fr_cuda_start(d, f, g, shared, args, c->layout.n_bytes, "a kernel's launch", err);
+    /* The argument is more than a launch takes. */
+    if ((st = fr_cuda_give(d, &gift, err)) != FR_OK)
+        return st;
+    st = fr_cuda_start(d, f, g, shared, &gift.there, sizeof gift.there, "a kernel's launch", err);
+    fr_cuda_given(d, &gift);
+    return st;
 }
 
 fr_status
 fr_cuda_fill_and_start(struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_grid *g, const struct fr_cuda_given *given, struct fr_err *err)
 {
+    if (j->scratch->is_dry)
+        return FR_OK;
     fr_cuda_fill(j, given);
     return fr_cuda_start_nest(j->kernel, j->device, f, g, given->shared, j->args, err);
+}
+
+fr_status
+fr_cuda_scratch_get(const struct fr_cuda_job *j, size_t n_bytes, const char *what, char **out, struct fr_err *err)
+{
+    struct fr_cuda_scratch *s = j->scratch;
+    const size_t            n = (n_bytes + 255) / 256 * 256;
+    struct fr_err           said;
+    fr_status               st;
+
+    *out = NULL;
+    if (n_bytes == 0)
+        return FR_OK;
+    s->used += n;
+    if (s->used > s->most)
+        s->most = s->used;
+    if (s->is_dry || s->used <= s->n_bytes) {
+        *out = (char *)((uintptr_t)s->at + (s->used - n));
+        return FR_OK;
+    }
+    if ((st = fr_cuda_needs_host(j->device, err)) == FR_OK && !(*out = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
+        st = fr_backend_refused(&said, err, "Unable to allocate %zu bytes for %s", n_bytes, what);
+    return st;
+}
+
+void
+fr_cuda_scratch_end(const struct fr_cuda_job *j, char *p, size_t n_bytes)
+{
+    struct fr_cuda_scratch *s = j->scratch;
+
+    if (!p)
+        return;
+    if (!s->is_dry && s->used > s->n_bytes)
+        fr_cuda_free(j->device->backend, p, n_bytes);
+    s->used -= (n_bytes + 255) / 256 * 256;
 }
 
 /* The form of a launch that is one, with its function and its grid. */
@@ -220,9 +239,15 @@ find_form(const struct fr_cuda_job *j, int *form, fr_cuda_function *f, struct fr
 
     *given = (struct fr_cuda_given){0};
     *form = fr_cuda_choose_form(j);
-    st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
+    *f = NULL;
+    if (j->scratch->is_dry) {
+        fr_cuda_kernel_ask(j->kernel, *form, j->device);
+        st = FR_OK;
+    } else {
+        st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
+    }
     /* What its sums have in shared memory leaves no room for rows. */
-    if (st == FR_OK && *form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(*form) > (size_t)most_shared) {
+    if (st == FR_OK && *f && *form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(*form) > (size_t)most_shared) {
         *form &= ~FR_CUDA_SHARED_ROWS;
         st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
     }
@@ -264,7 +289,6 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     struct fr_cuda_given given;
     const size_t         row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
     size_t               n_scratch = 0;
-    struct fr_err        said;
     fr_cuda_function     f;
     struct fr_cuda_grid  g;
     int                  form;
@@ -274,13 +298,12 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
         return fr_cuda_launch_split(j, f, err);
     if (st != FR_OK)
         return st;
-    if (row_bytes && !(form & FR_CUDA_SHARED_ROWS)) {
+    if (!(form & FR_CUDA_SHARED_ROWS))
         n_scratch = row_bytes * g.x * g.block_y;
-        if (!(given.scratch = fr_cuda_alloc(j->device->backend, n_scratch, &said)))
-            return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows of a kernel", n_scratch);
-    }
+    if ((st = fr_cuda_scratch_get(j, n_scratch, "rows of a kernel", &given.scratch, err)) != FR_OK)
+        return st;
     st = fr_cuda_fill_and_start(j, f, &g, &given, err);
-    fr_cuda_free(j->device->backend, given.scratch, n_scratch);
+    fr_cuda_scratch_end(j, given.scratch, n_scratch);
     return st;
 }
 
@@ -336,7 +359,7 @@ launch_all(struct fr_cuda_job *j, struct fr_err *err)
     do {
         fr_cuda_step(j, base, at);
         st = fr_cuda_launch_once(j, err);
-    } while (st == FR_OK && fr_cuda_next(j, at));
+    } while (st == FR_OK && !j->scratch->is_dry && fr_cuda_next(j, at));
     return st;
 }
 
@@ -365,12 +388,13 @@ launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_e
 }
 
 void
-fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, int n, struct fr_cuda_device *d)
+fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, struct fr_cuda_device *d)
 {
-    struct fr_cuda_job *j = fr_calloc(1, sizeof *j);
-    struct fr_instance  here;
-    char               *somewhere[FR_MAX_OPERANDS];
-    int                 form;
+    struct fr_cuda_job    *j = fr_calloc(1, sizeof *j);
+    struct fr_cuda_scratch scratch;
+    struct fr_instance     here;
+    char                  *somewhere[FR_MAX_OPERANDS];
+    struct fr_err          ignored;
 
     if (!j)
         return;
@@ -378,17 +402,19 @@ fr_cuda_ask(struct fr_cuda_kernel *c, const struct fr_instance *in, int n, struc
         somewhere[k] = (char *)((uintptr_t)(k + 1) << 20);
     j->kernel = c;
     j->device = d;
+    j->scratch = &scratch;
     for (int i = 0; i < n; i++) {
+        scratch = (struct fr_cuda_scratch){.at = (char *)((uintptr_t)1 << 40), .is_dry = true};
         here = in[i];
         here.ptr = somewhere;
-        fr_cuda_find_axes(j, &here);
-        j->n_inner = fr_cuda_whole_vectors(j);
-        if (c->streams)
-            fr_cuda_ask_streams(j);
-        form = fr_cuda_choose_form(j);
-        fr_cuda_kernel_ask(c, fr_cuda_goes_together(c, n) ? form | FR_CUDA_MANY : form, d);
-        if (form & FR_CUDA_SPLIT)
-            fr_cuda_ask_joins(j);
+        if (fr_cuda_goes_together(c, n)) {
+            fr_cuda_find_axes(j, &here);
+            j->n_inner = fr_cuda_whole_vectors(j);
+            fr_cuda_kernel_ask(c, fr_cuda_choose_form(j) | FR_CUDA_MANY, d);
+        } else {
+            launch_instance(j, &here, &ignored);
+        }
+        in[i].scratch_bytes = scratch.most;
     }
     fr_free(j);
 }
@@ -399,6 +425,7 @@ fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct 
     struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)k;
     struct fr_cuda_device *d;
     struct fr_cuda_job    *j = NULL;
+    struct fr_cuda_scratch scratch;
     fr_status              st = fr_cuda_enter(fr_backend_of(k->device), &d, err);
 
     if (st != FR_OK)
@@ -417,6 +444,8 @@ fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct 
         }
         if (!j && !(j = fr_cuda_job_new(c, d)))
             TRY(fr_no_memory(err, "a launch"));
+        scratch = (struct fr_cuda_scratch){.at = in[i].scratch, .n_bytes = in[i].scratch ? in[i].scratch_bytes : 0};
+        j->scratch = &scratch;
         TRY(launch_instance(j, &in[i], err));
     }
 out:

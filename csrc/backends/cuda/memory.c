@@ -3,7 +3,7 @@
 #include <pthread.h>
 
 #include "backends/backend.h"
-#include "backends/cuda/device.h"
+#include "backends/cuda/graph.h"
 #include "base/alloc.h"
 
 static pthread_mutex_t        lock = PTHREAD_MUTEX_INITIALIZER;
@@ -122,7 +122,7 @@ fr_cuda_copy_in(const struct fr_backend *self, void *to, const void *host, size_
 
     if (st != FR_OK)
         return st;
-    if (n_bytes)
+    if (n_bytes && (st = fr_cuda_needs_host(d, err)) == FR_OK)
         st = fr_cuda_check(d->driver->copy_in((uint64_t)(uintptr_t)to, host, n_bytes, d->stream), "a copy to the device", err);
     fr_cuda_leave(d);
     count(&memory_of(self)->n_copies_in);
@@ -137,7 +137,7 @@ fr_cuda_copy_out(const struct fr_backend *self, void *host, const void *from, si
 
     if (st != FR_OK)
         return st;
-    if (n_bytes)
+    if (n_bytes && (st = fr_cuda_needs_host(d, err)) == FR_OK)
         st = fr_cuda_check(d->driver->copy_out(host, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy from the device", err);
     if (st == FR_OK)
         st = fr_cuda_wait(d, err);
@@ -154,8 +154,7 @@ fr_cuda_copy(const struct fr_backend *self, void *to, const void *from, size_t n
 
     if (st != FR_OK)
         return st;
-    if (n_bytes)
-        st = fr_cuda_check(d->driver->copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy on the device", err);
+    st = fr_cuda_start_copy(d, (uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, n_bytes, err);
     fr_cuda_leave(d);
     return st;
 }

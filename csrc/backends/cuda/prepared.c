@@ -74,6 +74,7 @@ fr_cuda_prepare(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct
     const size_t        part_bytes = ((sizeof(struct part) + 15) / 16 * 16 + c->layout.n_bytes + 15) / 16 * 16;
     struct prepared    *p = fr_calloc(1, sizeof *p + 2 * part_bytes);
     struct fr_cuda_job *j = p ? fr_cuda_job_new(c, d) : NULL;
+    struct fr_cuda_scratch none = {0};
     bool                is_kept = false;
     fr_status           st = FR_OK;
 
@@ -82,6 +83,7 @@ fr_cuda_prepare(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct
         return fr_no_memory(err, "a launch");
     }
     p->part_bytes = part_bytes;
+    j->scratch = &none;
     if (fr_instance_is_empty(in)) {
         is_kept = !fr_nest_computes_of_nothing(c->k.nest);
     } else {
@@ -189,25 +191,20 @@ struct many {
 static fr_status
 launch_table(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct many *m, struct fr_err *err)
 {
-    const size_t     n_args = (size_t)m->n * c->layout.n_bytes, n_of = (size_t)m->n * sizeof *m->of, n_bytes = n_args + n_of;
-    unsigned         n = (unsigned)m->n;
-    struct fr_err    said;
-    fr_cuda_function f;
-    int              ignored;
-    char            *there = NULL, *of;
-    void            *argument[] = {&there, &of, &n};
-    fr_status        st = fr_cuda_kernel_get(c, m->form | FR_CUDA_MANY, d, &f, &ignored, err);
+    struct fr_cuda_gift table = {.of = {m->args, m->of}, .n_bytes = {(size_t)m->n * c->layout.n_bytes, (size_t)m->n * sizeof *m->of}};
+    struct fr_cuda_of_many argument = {.n = (uint32_t)m->n};
+    fr_cuda_function    f;
+    int                 ignored;
+    fr_status           st;
 
-    if (st != FR_OK)
-        return st;
-    if (!(there = fr_cuda_alloc(d->backend, n_bytes, &said)))
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the arguments of kernels", n_bytes);
-    of = there + n_args;
-    TRY(fr_cuda_copy_in(d->backend, there, m->args, n_args, err));
-    TRY(fr_cuda_copy_in(d->backend, of, m->of, n_of, err));
-    st = fr_cuda_start(d, f, &(struct fr_cuda_grid){m->n_blocks, 1, 1, m->block_x, m->block_y}, 0, argument, err);
+    TRY(fr_cuda_kernel_get(c, m->form | FR_CUDA_MANY, d, &f, &ignored, err));
+    TRY(fr_cuda_give(d, &table, err));
+    argument.all = (uint64_t)(uintptr_t)table.there;
+    argument.of = argument.all + table.n_bytes[0];
+    st = fr_cuda_start(d, f, &(struct fr_cuda_grid){m->n_blocks, 1, 1, m->block_x, m->block_y}, 0, &argument, sizeof argument,
+                       "a launch of several", err);
+    fr_cuda_given(d, &table);
 out:
-    fr_cuda_free(d->backend, there, n_bytes);
     return st;
 }
 

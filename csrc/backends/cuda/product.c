@@ -31,14 +31,13 @@ launch(struct fr_cuda_device *d, fr_dtype dtype, struct fr_cuda_product g, int64
     static const char *const    none[] = {NULL};
     const struct fr_cuda_source of = {"frit_product", write, none, FR_OP_matmul, dtype};
     const int64_t               x = (g.n + FR_CUDA_TILE - 1) / FR_CUDA_TILE, y = (g.m + FR_CUDA_TILE - 1) / FR_CUDA_TILE;
-    void                       *argument[] = {&g};
     fr_cuda_function            f;
     fr_status                   st = y > MOST_Z || x > INT32_MAX ? FR_ENOTSUP : fr_cuda_code_get(codes[dtype], &of, d, &f, err);
 
     for (int64_t i = 0; i < count && st == FR_OK; i += MOST_Z) {
         unsigned z = (unsigned)(count - i < MOST_Z ? count - i : MOST_Z);
 
-        st = fr_cuda_check(d->driver->launch(f, (unsigned)x, (unsigned)y, z, FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
+        st = fr_cuda_start(d, f, &(struct fr_cuda_grid){(unsigned)x, (unsigned)y, z, FR_CUDA_THREADS, 1}, 0, &g, sizeof g,
                            "a product's launch", err);
         g.a += (uint64_t)(MOST_Z * g.a_next);
         g.b += (uint64_t)(MOST_Z * g.b_next);

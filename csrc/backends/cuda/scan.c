@@ -41,9 +41,9 @@ fr_status
 fr_cuda_scan_there(const struct fr_backend *self, fr_op op, fr_dtype dtype, const struct fr_instance *in, struct fr_err *err)
 {
     struct fr_cuda_scan    g = {.in = (uint64_t)(uintptr_t)in->ptr[0], .out = (uint64_t)(uintptr_t)in->ptr[1]};
+    struct fr_cuda_grid    grid = {1, 1, 1, FR_CUDA_THREADS, 1};
     static const char *const    none[] = {NULL};
     const struct fr_cuda_source of = {"frit_scan", write, none, op, dtype};
-    void                  *argument[] = {&g};
     struct fr_cuda_device *d;
     fr_cuda_function       f;
     fr_status              st;
@@ -55,9 +55,8 @@ fr_cuda_scan_there(const struct fr_backend *self, fr_op op, fr_dtype dtype, cons
     if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
     TRY(fr_cuda_code_get(codes[op - FIRST][dtype], &of, d, &f, err));
-    st = fr_cuda_check(d->driver->launch(f, fr_cuda_blocks(g.n_lines, FR_CUDA_LINES, (int64_t)d->n_multiprocessors * BLOCKS_EACH), 1, 1,
-                                         FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
-                       "a scan's launch", err);
+    grid.x = fr_cuda_blocks(g.n_lines, FR_CUDA_LINES, (int64_t)d->n_multiprocessors * BLOCKS_EACH);
+    st = fr_cuda_start(d, f, &grid, 0, &g, sizeof g, "a scan's launch", err);
 out:
     fr_cuda_leave(d);
     return st;

@@ -48,7 +48,6 @@ launch(struct scatter *s, int kind, unsigned n_blocks, struct fr_err *err)
     char                        element[48], key[32], kinds[16];
     const char *const           defines[] = {element, key, kinds, NULL};
     const struct fr_cuda_source of = {"frit_scatter", write, defines, FR_OP_store, FR_I64};
-    void                       *argument[] = {&s->g};
     fr_cuda_function            f;
     fr_status                   st;
 
@@ -56,7 +55,7 @@ launch(struct scatter *s, int kind, unsigned n_blocks, struct fr_err *err)
     snprintf(key, sizeof key, "-DKEY=%s", is_wide ? "unsigned long long" : "unsigned");
     snprintf(kinds, sizeof kinds, "-DKIND=%d", kind);
     st = fr_cuda_code_get(codes[kind][is_wide][is_float][__builtin_ctz((unsigned)unit)], &of, s->d, &f, err);
-    return st != FR_OK ? st : fr_cuda_check(s->d->driver->launch(f, n_blocks, 1, 1, FR_CUDA_THREADS, 1, 1, 0, s->d->stream, argument, NULL),
+    return st != FR_OK ? st : fr_cuda_start(s->d, f, &(struct fr_cuda_grid){n_blocks, 1, 1, FR_CUDA_THREADS, 1}, 0, &s->g, sizeof s->g,
                                             "a launch for indices", err);
 }
 

@@ -39,11 +39,8 @@ launch_rows(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
     const int64_t         n_rows = j->n_rows * fr_cuda_kept_indices(j), pieces = n_pieces(j);
     const size_t          n_bytes = (size_t)(n_rows * pieces) * fr_cuda_piece_bytes(nest);
     struct fr_cuda_given  given = {.n_pieces = pieces};
-    struct fr_err         said;
-    fr_status             st = FR_OK;
+    fr_status             st = fr_cuda_scratch_get(j, n_bytes, "the pieces of rows", &given.scratch, err);
 
-    if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for the pieces of rows", n_bytes);
     for (; given.phase <= nest->n_stages && st == FR_OK; given.phase++) {
         const int64_t       n = given.phase < nest->n_stages ? n_rows * pieces : n_rows;
         struct fr_cuda_grid g = {1, 1, 1, FR_CUDA_THREADS, 1};
@@ -53,7 +50,7 @@ launch_rows(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
         g.x = fr_cuda_blocks(n, 1, (int64_t)j->device->n_multiprocessors * FR_CUDA_BLOCKS_EACH);
         st = fr_cuda_fill_and_start(j, f, &g, &given, err);
     }
-    fr_cuda_free(j->device->backend, given.scratch, n_bytes);
+    fr_cuda_scratch_end(j, given.scratch, n_bytes);
     return st;
 }
 
@@ -120,37 +117,24 @@ parts_of(const struct fr_cuda_job *j, const struct fr_cuda_grid *g, const struct
                                  .n_columns = j->n_columns, .n_column_rows = g->y, .begun = j->begun[in->operand], .joins = true};
 }
 
-void
-fr_cuda_ask_joins(const struct fr_cuda_job *j)
-{
-    const struct fr_nest     *nest = j->kernel->k.nest;
-    const struct fr_cuda_grid g = choose_grid(j);
-
-    for (uint32_t i = 0; i < nest->n_insts && j->kernel->accumulates && g.y > 1; i++)
-        if (nest->insts[i].kind == FR_INST_ACCUM) {
-            struct fr_cuda_rows rows = parts_of(j, &g, &nest->insts[i]);
-
-            fr_cuda_ask_fold(&rows, j);
-        }
-}
-
 static fr_status
 launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
 {
     const struct fr_nest     *nest = j->kernel->k.nest;
     const struct fr_cuda_grid g = choose_grid(j);
     const int64_t             n_lines = j->phase ? (int64_t)g.y * g.block_y : 0, n_parts = g.y > 1 ? g.y : 0;
-    struct fr_cuda_given      given = {.scratch = j->lines, .phase = j->phase, .n_before = j->n_before};
+    struct fr_cuda_given      given = {.phase = j->phase, .n_before = j->n_before};
     size_t                    n_bytes = 0, at = 0;
-    struct fr_err             said;
     fr_status                 st;
 
     for (uint32_t i = 0; i < nest->n_insts && !j->phase; i++)
         if (nest->insts[i].kind == FR_INST_ACCUM)
             n_bytes += part_bytes(j, n_parts, &nest->insts[i]);
-    if (n_bytes && !(given.scratch = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for parts of columns", n_bytes);
-    if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j))
+    if ((st = fr_cuda_scratch_get(j, n_bytes, "parts of columns", &given.scratch, err)) != FR_OK)
+        return st;
+    if (j->phase)
+        given.scratch = j->lines;
+    if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j) && !j->scratch->is_dry)
         fr_count_way(FR_WAY_device_trees);
     st = fr_cuda_fill_and_start(j, f, &g, &given, err);
     for (uint32_t i = 0; i < nest->n_insts && n_parts && !(j->phase & 2) && st == FR_OK; i++) {
@@ -164,7 +148,7 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
         st = fr_cuda_fold(&rows, j, err);
         at += part_bytes(j, n_lines, in) + part_bytes(j, n_parts, in);
     }
-    fr_cuda_free(j->device->backend, j->phase ? NULL : given.scratch, n_bytes);
+    fr_cuda_scratch_end(j, n_bytes ? given.scratch : NULL, n_bytes);
     return st;
 }
 

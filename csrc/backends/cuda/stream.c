@@ -31,6 +31,7 @@ fold_job(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr
     TRY(fr_cuda_fold_kernel(j->device, rows->op, rows->dtype, &k, err));
     f->kernel = (struct fr_cuda_kernel *)k;
     f->device = j->device;
+    f->scratch = j->scratch;
     while (j->here + in.n_outer < j->n_axes && j->kind[j->here + in.n_outer] != FR_CUDA_WALKED) {
         in.outer[in.n_outer] = j->dim[j->here + in.n_outer];
         in.n_outer++;
@@ -65,7 +66,7 @@ fr_cuda_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struc
     fr_status           st;
 
     TRY(fold_job(rows, j, &f, err));
-    if (!(f->args = fr_malloc(f->kernel->layout.n_bytes)))
+    if (!j->scratch->is_dry && !(f->args = fr_malloc(f->kernel->layout.n_bytes)))
         TRY(fr_no_memory(err, "a launch"));
     st = fr_cuda_launch_once(f, err);
 out:
@@ -73,17 +74,6 @@ out:
         fr_free(f->args);
     fr_free(f);
     return st;
-}
-
-void
-fr_cuda_ask_fold(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j)
-{
-    struct fr_cuda_job *f;
-    struct fr_err       ignored;
-
-    if (fold_job(rows, j, &f, &ignored) == FR_OK)
-        fr_cuda_kernel_ask(f->kernel, fr_cuda_choose_form(f), f->device);
-    fr_free(f);
 }
 
 /* Where other axes are reduced, too, each index of them is added to the last in order, and so are the rows. */
@@ -130,19 +120,6 @@ most_rows(const struct fr_cuda_job *j, const struct stream *s, int n_streams)
         most = rows < 1 ? 1 : rows < most ? rows : most;
     }
     return most;
-}
-
-void
-fr_cuda_ask_streams(struct fr_cuda_job *j)
-{
-    struct stream s[FR_MAX_OPERANDS];
-    const int     n_streams = find_streams(j, s);
-
-    j->here = j->n_axes;
-    for (int i = 0; i < n_streams; i++) {
-        s[i].rows.n_rows = most_rows(j, s, n_streams);
-        fr_cuda_ask_fold(&s[i].rows, j);
-    }
 }
 
 /* Rows [first, first + n) of where the operands are, then the folds of what they stream. */
@@ -197,7 +174,6 @@ find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct f
 {
     struct fr_cuda_rows *r = &s->rows;
     struct fr_kernel    *k;
-    struct fr_err        said;
     int64_t              n_lines;
     fr_status            st = fr_cuda_fold_kernel(j->device, r->op, r->dtype, &k, err);
 
@@ -205,9 +181,7 @@ find_lines(const struct fr_cuda_job *j, struct stream *s, int64_t most, struct f
         !(n_lines = fr_cuda_tree_lines(r->n_columns, r->n_column_rows)))
         return st;
     s->lines_bytes = 2 * ((size_t)(n_lines * r->n) * (size_t)fr_dtype_size(r->dtype) + 16);   /* (and parts of blocks) */
-    if (!(r->lines = fr_cuda_alloc(j->device->backend, s->lines_bytes, &said)))
-        return fr_backend_refused(&said, err, "Unable to allocate %zu bytes for lines of columns", s->lines_bytes);
-    return FR_OK;
+    return fr_cuda_scratch_get(j, s->lines_bytes, "lines of columns", &r->lines, err);
 }
 
 fr_status
@@ -219,14 +193,12 @@ fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
     char         *base[FR_MAX_OPERANDS], *origin[FR_MAX_OPERANDS];
     int64_t       at[FR_LAUNCH_AXES + 1] = {0};
     const int64_t most = most_rows(j, s, n_streams);
-    struct fr_err said;
     fr_status     st = FR_OK;
 
     for (int i = 0; i < n_streams; i++)
         s[i].n_bytes = (size_t)(most * s[i].rows.n * fr_dtype_size(s[i].rows.dtype));
     for (int i = 0; i < n_streams; i++)
-        if (!(s[i].rows.scratch = fr_cuda_alloc(j->device->backend, s[i].n_bytes, &said)))
-            TRY(fr_backend_refused(&said, err, "Unable to allocate %zu bytes for rows that are summed", s[i].n_bytes));
+        TRY(fr_cuda_scratch_get(j, s[i].n_bytes, "rows that are summed", &s[i].rows.scratch, err));
     for (int i = 0; i < n_streams; i++)
         TRY(find_lines(j, &s[i], most, err));
     j->here = j->n_axes;
@@ -236,13 +208,13 @@ fr_cuda_launch_streams(struct fr_cuda_job *j, struct fr_err *err)
         fr_cuda_step(j, origin, at);
         memcpy(base, j->ptr, sizeof base);
         find_begun(j, s, n_streams, at, begun);
-        for (int64_t first = 0; first == 0 || first < j->n_rows; first += most)
+        for (int64_t first = 0; first == 0 || (first < j->n_rows && !j->scratch->is_dry); first += most)
             TRY(run_rows(j, s, n_streams, base, first, j->n_rows - first < most ? j->n_rows - first : most, begun, err));
-    } while (fr_cuda_next(j, at));
+    } while (!j->scratch->is_dry && fr_cuda_next(j, at));
 out:
-    for (int i = 0; i < n_streams; i++) {
-        fr_cuda_free(j->device->backend, s[i].rows.scratch, s[i].n_bytes);
-        fr_cuda_free(j->device->backend, s[i].rows.lines, s[i].lines_bytes);
-    }
+    for (int i = n_streams; i-- > 0;)
+        fr_cuda_scratch_end(j, s[i].rows.lines, s[i].lines_bytes);
+    for (int i = n_streams; i-- > 0;)
+        fr_cuda_scratch_end(j, s[i].rows.scratch, s[i].n_bytes);
     return st;
 }

@@ -92,7 +92,7 @@ fr_cuda_take(const struct fr_backend *self, const struct fr_call *c, char *const
 {
     struct fr_cuda_take    g = {.in = (uint64_t)(uintptr_t)ptr[0], .index = (uint64_t)(uintptr_t)ptr[1], .out = (uint64_t)(uintptr_t)ptr[2],
                                 .n = c->out->n_elems, .size = fr_layout_dims(c->in[0])[c->axis]};
-    void                  *argument[] = {&g};
+    struct fr_cuda_grid    grid = {1, 1, 1, FR_CUDA_THREADS, 1};
     struct fr_cuda_device *d;
     fr_cuda_function       f;
     fr_status              st;
@@ -106,9 +106,8 @@ fr_cuda_take(const struct fr_backend *self, const struct fr_call *c, char *const
     if ((st = fr_cuda_enter(self, &d, err)) != FR_OK)
         return st;
     TRY(get_code(fr_dtype_size(c->dtype), c->index, d, &f, err));
-    st = fr_cuda_check(d->driver->launch(f, fr_cuda_blocks(g.n, FR_CUDA_THREADS, (int64_t)d->n_multiprocessors * BLOCKS_EACH), 1, 1,
-                                         FR_CUDA_THREADS, 1, 1, 0, d->stream, argument, NULL),
-                       "a take's launch", err);
+    grid.x = fr_cuda_blocks(g.n, FR_CUDA_THREADS, (int64_t)d->n_multiprocessors * BLOCKS_EACH);
+    st = fr_cuda_start(d, f, &grid, 0, &g, sizeof g, "a take's launch", err);
 out:
     fr_cuda_leave(d);
     return st;

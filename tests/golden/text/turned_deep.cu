@@ -71,12 +71,14 @@ struct __align__(VEC * 8 < 16 ? VEC * 8 : 16) vec3 { double v[VEC * 1]; };
 #define MANY 0
 #endif
 struct many { unsigned first, x, y, z; };
+struct of_many { const struct nest_args *all; const struct many *of; unsigned n; };
 
 extern "C" __global__ void __launch_bounds__(256)
 #if MANY
-frit_nest(const struct nest_args *const all, const struct many *const of, const unsigned n)
+frit_nest(const __grid_constant__ struct of_many m)
 {
-    unsigned low = 0, high = n;
+    const struct many *const of = m.of;
+    unsigned low = 0, high = m.n;
 
     while (high - low > 1) {
         const unsigned middle = (low + high) / 2;
@@ -86,7 +88,7 @@ frit_nest(const struct nest_args *const all, const struct many *const of, const 
         else
             high = middle;
     }
-    const struct nest_args &g = all[low];
+    const struct nest_args &g = m.all[low];
     const unsigned b = blockIdx.x - of[low].first, grid_x = of[low].x, grid_y = of[low].y, grid_z = of[low].z;
     const unsigned block_x = b % grid_x, block_y = b / grid_x % grid_y, block_z = b / grid_x / grid_y;
 #else
