@@ -72,6 +72,32 @@ def test_products_whose_memory_never_comes_back():
     assert said(code + "say(out)", FRIT_OFF="device_graphs") == out
 
 
+def test_a_loop_of_accelerated_calls_stays_there():
+    """Whose results are tensors: each call is one graph, and nothing is copied."""
+    found, same = said("""
+class Net:
+    def __init__(self): self.w, self.m = [draw(20, 16) * np.float32(0.1), draw(16, 4) * np.float32(0.1)], [np.zeros((20, 16), "f4"), np.zeros((16, 4), "f4")]
+    def step(self, x, y, lr):
+        h = np.maximum(x @ self.w[0], 0); d = (h @ self.w[1] - y) / np.float32(len(x))
+        g = [x.T @ ((d @ self.w[1].T) * (h > 0)), h.T @ d]
+        for k in range(2):
+            self.m[k] = np.float32(0.9) * self.m[k] + g[k]; self.w[k] = self.w[k] - lr * self.m[k]
+        return (d * d).sum()
+class There(Net): step = frit.accelerate(device="cuda", results="tensors")(Net.step)
+lib.fake_cuda_reuse(1)
+host, there = Net(), There()
+there.w = [w.copy() for w in host.w]
+x, y = draw(64, 20), draw(64, 4); tx, ty = frit.asarray(x, device="cuda"), frit.asarray(y, device="cuda"); found = []
+for i in range(10):
+    before = _core.stats(), graphs()[0]
+    loss = there.step(tx, ty, np.float32(0.1)); now = _core.stats()
+    want = host.step(x, y, np.float32(0.1))
+    found.append([now[k] - before[0][k] for k in ("n_copies_in", "n_copies_out")] + [graphs()[0] - before[1]])
+say([found[-4:], bool(np.allclose(np.asarray(there.w[0]), host.w[0], rtol=1e-4)) and bool(np.allclose(loss, want, rtol=1e-4))])
+""")
+    assert found == [[0, 0, 1]] * 4 and same
+
+
 def test_a_short_plan_is_begun_as_it_is():
     assert said("""
 x = frit.asarray(draw(100))

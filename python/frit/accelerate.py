@@ -80,12 +80,13 @@ class _Function:
     """One accelerated function. How its calls go is found when it is decorated, or at the first call if names that it
     looks up are not there yet, and again when a global of a closed function changed."""
 
-    def __init__(self, f: Callable[..., Any], device: str | None = None) -> None:
+    def __init__(self, f: Callable[..., Any], device: str | None = None, results: str = "arrays") -> None:
         self.f: Any = f
         self.stats = CallStats()
         self.wrapper = _Accelerated(self, f, self.stats)
-        self.device = device
+        self.options = {"device": device, "results": results}
         self.wrapper._set_device(device)
+        self.wrapper._set_keeps(results == "tensors")
         self.n_rewrites = 0
         self.rewritten: Rewritten | None = None
         self.named: types.FunctionType | None = None    # as_named
@@ -158,10 +159,10 @@ class _Function:
                    if name not in _OURS and (name not in theirs or theirs[name] is not value)}
             names = {name: getattr(wrapper, name, None) for name in ("__name__", "__qualname__", "__doc__", "__module__")
                      if getattr(wrapper, name, None) != getattr(self.f, name, None)}
-            return _accelerate_on, (self.f, self.device), (own, names) if own or names else None
+            return _accelerate_with, (self.f, self.options), (own, names) if own or names else None
         if protocol < 4 or type(self.f) is not types.FunctionType:      # (names with dots came with 4)
             return str(wrapper.__qualname__)
-        return _accelerate_named, (self.as_named, self.device)
+        return _accelerate_named, (self.as_named, self.options)
 
 
 def _named(module: str, name: str) -> Any:
@@ -172,18 +173,18 @@ def _named(module: str, name: str) -> Any:
     return found
 
 
-def _accelerate_on(function: Any, device: str | None) -> Any:
-    return accelerate(function, device=device)
+def _accelerate_with(function: Any, options: dict[str, Any]) -> Any:
+    return accelerate(function, **options)
 
 
-def _accelerate_named(function: types.FunctionType, device: str | None = None) -> Any:
+def _accelerate_named(function: types.FunctionType, options: dict[str, Any]) -> Any:
     """The accelerated function of which `function` was pickled: the one of that name, if it was found by it."""
     name = function.__qualname__.removesuffix(_AS_NAMED)
     found = _named(function.__module__, name)
     if type(found) is _Accelerated and found._state.named is function:
         return found
     function.__qualname__ = name
-    return accelerate(function, device=device)
+    return accelerate(function, **options)
 
 
 def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
@@ -203,7 +204,7 @@ def _suspends(f: Any) -> bool:
     return inspect.isgeneratorfunction(f) or inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f)
 
 
-def accelerate(function: Any = None, *, device: str | None = None) -> Any:
+def accelerate(function: Any = None, *, device: str | None = None, results: str = "arrays") -> Any:
     """Runs an unchanged NumPy function on frit and returns NumPy arrays.
 
     Use it as a decorator, with or without parentheses.  The result behaves as the function did: arrays that it writes into
@@ -223,22 +224,29 @@ def accelerate(function: Any = None, *, device: str | None = None) -> Any:
     `device`: where calls compute, "cpu" or the like of "cuda:0"; None: where frit.device and FRIT_DEVICE say at the time of the
     call.  Arguments go there once in a call, when they are first computed with, and come back at its end where they were written
     into; tensors that are there already stay.  RuntimeError: there is no such device, and why.
+
+    `results`: "arrays", or "tensors": what a call gives and what it leaves in objects, lists and dicts are Tensors, computed,
+    where they were computed.  A loop whose state is a GPU's stays there: tensors are arguments as arrays are.  Arrays that are
+    arguments stay arrays.
     """
+    if results not in ("arrays", "tensors"):
+        raise ValueError(f"accelerate(): results is 'arrays' or 'tensors', not {results!r}")
+    again = functools.partial(accelerate, device=device, results=results)
     if function is None:
-        return functools.partial(accelerate, device=device)
+        return again
     if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(accelerate(function.__func__, device=device))
+        return type(function)(again(function.__func__))
     if isinstance(function, types.MethodType):
-        return types.MethodType(accelerate(function.__func__, device=device), function.__self__)
+        return types.MethodType(again(function.__func__), function.__self__)
     if type(function) is functools.partial:
-        inner = accelerate(function.func, device=device)
+        inner = again(function.func)
         bound = functools.partial(inner, *function.args, **function.keywords)
         bound.__dict__.update(function.__dict__, stats=inner.stats)
         return bound
     if isinstance(function, type) or not callable(function):
         raise TypeError(f"accelerate() takes a function, not {function!r}")
     function = _unwrap(function)
-    state = _Function(function, device)
+    state = _Function(function, device, results)
     wrapper = state.wrapper
     wrapper.__dict__.update(getattr(function, "__dict__", {}), stats=state.stats, __wrapped__=function)
     state.prepare()

@@ -47,9 +47,9 @@ config: Any
 
 
 @overload
-def accelerate(function: _F, *, device: str | None = None) -> _F: ...
+def accelerate(function: _F, *, device: str | None = None, results: str = "arrays") -> _F: ...
 @overload
-def accelerate(function: None = None, *, device: str | None = None) -> Callable[[_F], _F]: ...
+def accelerate(function: None = None, *, device: str | None = None, results: str = "arrays") -> Callable[[_F], _F]: ...
 @overload
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
@@ -160,7 +160,8 @@ def core():
     lines += ["", "", "@final", "class Accelerated:", "    def __new__(cls, state: Any, function: Any, stats: CallStats, /) -> Accelerated: ...",
               "    def __call__(self, *args: Any, **kwargs: Any) -> Any: ...", "    @property",
               "    def _state(self) -> Any: ...", "    def _set_call(self, call: Any, /) -> None: ...",
-              "    def _set_device(self, name: str | None, /) -> None: ..."]
+              "    def _set_device(self, name: str | None, /) -> None: ...",
+              "    def _set_keeps(self, keeps: bool, /) -> None: ..."]
     for name, takes in (
             ("_Method", "name: str"), ("_Receiver", "name: str"), ("_To", "exponent: float"),
             ("_Loop", "code: Any, header: int, last: int, is_for: bool")):

@@ -24,6 +24,7 @@ struct accelerated {
     struct fr_call_stats *stats;
     fr_device        device;   /* on which calls compute; ANY: on that of who calls */
     fr_device        last;     /* of the last call */
+    bool             keeps;    /* what calls give and leave stays tensors */
     bool             is_found; /* how calls go, */
     struct fr_callee callee;   /* for closed functions; without a call: by the membrane */
     vectorcallfunc vectorcall;
@@ -67,7 +68,7 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
 {
     struct accelerated    *a = (struct accelerated *)self;
     FR_ON_DEVICE fr_device before = fr_device_chosen();
-    bool                   at_once = fr_scalar_at_once(false);
+    bool                   at_once = fr_scalar_at_once(false), kept = fr_call_keeps;
     PyObject              *result;
 
     if (FR_UNLIKELY(a->device != FR_DEVICE_ANY))
@@ -76,9 +77,12 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
         a->last = fr_device_now();
         a->is_found = false;
     }
+    if (fr_call_depth == 0)
+        fr_call_keeps = a->keeps;
     Py_INCREF(self); /* it may be deleted while it runs */
     result = call(a, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
     Py_DECREF(self);
+    fr_call_keeps = kept;
     fr_scalar_at_once(at_once);
     return result;
 }
@@ -343,7 +347,16 @@ accelerated_set_device(PyObject *self, PyObject *name)
     return fr_args_device(name, &((struct accelerated *)self)->device) < 0 ? NULL : Py_NewRef(Py_None);
 }
 
+/* _set_keeps(bool): whether results stay tensors. */
+static PyObject *
+accelerated_set_keeps(PyObject *self, PyObject *keeps)
+{
+    ((struct accelerated *)self)->keeps = keeps == Py_True;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef accelerated_methods[] = {
+    {"_set_keeps", accelerated_set_keeps, METH_O, NULL},
     {"_set_device", accelerated_set_device, METH_O, NULL},
     {"__reduce_ex__", accelerated_reduce, METH_O, NULL},
     {"__copy__", accelerated_same, METH_NOARGS, NULL},

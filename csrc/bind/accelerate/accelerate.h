@@ -63,7 +63,7 @@ size_t    fr_made_left(const struct fr_tensor **list);
 /* Whether one of these cannot become what it stands for. */
 bool      fr_made_stay(void);
 /* What the caller of an accelerated function gets for a Tensor that is nobody's loan: a new reference, to the very object
- * where it can become what it stands for. */
+ * where it can become what it stands for, or is to stay. */
 PyObject *fr_shown(PyObject *tensor);
 
 /* ---- replay.c: calls of one closed function that need not run it again */

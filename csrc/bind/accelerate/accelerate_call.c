@@ -217,7 +217,7 @@ may_be_noted(const struct fr_callee *f)
 {
     const struct fr_call_stats *stats = (struct fr_call_stats *)FR_CALLEE(f->call, stats);
 
-    return stats->syncs == 0 && !fr_is_off(FR_OFF_replayed) && fr_replays_wanted(f->replays);
+    return stats->syncs == 0 && !fr_call_keeps && !fr_is_off(FR_OFF_replayed) && fr_replays_wanted(f->replays);
 }
 
 static bool add_elements(PyObject *, int *n_left, int64_t *n);

@@ -77,7 +77,7 @@ fr_made_left(const struct fr_tensor **list)
 bool
 fr_made_stay(void)
 {
-    if (fr_call_depth != 1)
+    if (fr_call_depth != 1 || fr_call_keeps)
         return false;
     for (struct fr_made *m = ring.next; m != &ring; m = m->next)
         if (is_left(object_of(m)) && !can_become(object_of(m)))
@@ -144,7 +144,7 @@ fr_call_end(void)
 
         fr_made_unlink(&o->made);
         fr_made_link(&o->made);
-        if (!goes_well || !is_left(o))
+        if (!goes_well || !is_left(o) || fr_call_keeps)
             continue;
         Py_INCREF(o);
         goes_well = fr_made_leave((PyObject *)o);
@@ -215,7 +215,7 @@ fr_become(PyObject *tensor)
 PyObject *
 fr_shown(PyObject *tensor)
 {
-    int st = fr_become(tensor);
+    int st = fr_call_keeps ? 1 : fr_become(tensor);
 
     if (st)
         return st > 0 ? Py_NewRef(tensor) : NULL;

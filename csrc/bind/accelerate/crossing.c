@@ -87,7 +87,7 @@ leave_tensor(PyObject *t)
 
     if (array)
         return Py_NewRef(array);
-    if (fr_object(t)->scalar && fr_of(t)->dtype == FR_BOOL)
+    if (fr_object(t)->scalar && fr_of(t)->dtype == FR_BOOL && !fr_call_keeps)
         return fr_scalar_value(t);
     return Py_NewRef(t);
 }

@@ -88,7 +88,7 @@ fr_plain_is_less(const struct fr_call_counters *before, const struct fr_call_cou
 bool
 fr_plain_is_allowed(void)
 {
-    return !fr_is_off(FR_OFF_unchanged) && fr_env.eager_elems > 0 && !fr_env_waits_for_code() && !fr_callee_is_traced();
+    return !fr_is_off(FR_OFF_unchanged) && !fr_call_keeps && fr_env.eager_elems > 0 && !fr_env_waits_for_code() && !fr_callee_is_traced();
 }
 
 static bool

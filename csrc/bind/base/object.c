@@ -18,6 +18,7 @@ uint64_t fr_type_made;
 struct fr_made                  fr_made_outside = {&fr_made_outside, &fr_made_outside};
 FR_THREAD_LOCAL struct fr_made *fr_made_now = &fr_made_outside;
 FR_THREAD_LOCAL int             fr_call_depth;
+FR_THREAD_LOCAL bool            fr_call_keeps;
 
 struct fr_tensor_object *
 fr_type_alloc(void)

@@ -153,5 +153,7 @@ bool      fr_type_is_view(PyObject *tensor);  /* it has a base */
 
 /* Accelerated calls that this thread is in (accelerate/become.c). */
 extern FR_HIDDEN FR_THREAD_LOCAL int fr_call_depth;
+/* Tensors of this thread's calls, all but those that are lent, stay tensors when these have ended. */
+extern FR_HIDDEN FR_THREAD_LOCAL bool fr_call_keeps;
 
 #endif
