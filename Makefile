@@ -36,13 +36,15 @@ suites:
 	.ci/setup check
 	$(PY) -m tests.suites
 
-# On a machine with an NVIDIA GPU: core tests and random programs on it, then what its kernels reach, as a page.
+# On a machine with an NVIDIA GPU: core tests and random programs on it, then what its kernels reach, as a page; and what
+# NVIDIA's sanitizer says, where it is.
 gpu:
 	.ci/setup check
 	$(PY) -m tests.check --gpu
 	$(PY) -m pytest -q tests/test_text.py -k device
 	FRIT_DEVICE=cuda $(PY) -m tests.fuzz --functions --seeds 0:20000
 	FRIT_DEVICE=cuda $(PY) -m benchmarks.gpu --html build/gpu.html
+	! command -v compute-sanitizer || FRIT_DEVICE=cuda compute-sanitizer --error-exitcode 1 $(PY) -m tests.fuzz --functions --seeds 0:40
 
 asan:
 	.ci/setup check

@@ -970,3 +970,16 @@ for shape, f in ((50000,), lambda t: t.sum()), ((5000, 4), lambda t: t.sum(0)), 
     out.append([fake_gpu.counts()["n_modules"] - before[0], _core.stats()["n_compiled"] - before[1]])
 say(out)
 """, FRIT_CACHE="0", FRIT_EAGER_ELEMS="0") == [[1, 1], [2, 2], [1, 1], [1, 1]]
+
+
+def test_the_page_of_what_a_gpu_reaches(tmp_path):
+    """benchmarks/gpu.py runs to its end, here over little and once: all programs, a step, plans, and no memory."""
+    page = tmp_path / "gpu.html"
+    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--mb", "0.02", "--row", "64", "--rounds", "1", "--runs", "1", "--memory-mb", "16",
+                           "--memory-times", "3",
+                           "--html", page], capture_output=True, text=True,
+                          env={**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(FAKE_CUDA_MB="64")})
+    assert done.returncode == 0, done.stderr
+    assert "out of memory 3 times; after it all goes on" in done.stdout and "Error" not in done.stdout, done.stdout
+    text = page.read_text()
+    assert all(f"<th>{name}</th>" in text for name in ("copy", "chain of 50", "layer norm back", "adam of 100", "frit")) and text.count("<svg") == 1
