@@ -281,7 +281,7 @@ for name in ("cpu", "cuda", "cpu", "cuda:1", "cuda") * 3:
         m = frit.device(name).memory()["n_allocs"]
         r = f(x / 1000)
         out.append([np.allclose(r, np.exp(x / 1000) * 2 + (x / 1000).sum())])
-say([out, pickle.loads(pickle.dumps(frit.accelerate(len, device="cuda")))._state.device])
+say([out, pickle.loads(pickle.dumps(frit.accelerate(len, device="cuda")))._state.options["device"]])
 """) == [[[True]] * 15, "cuda"]
 
 

@@ -30,6 +30,9 @@ struct fr_cuda_job {
     char    *lines;
     char    *args;                         /* room for the argument */
     struct fr_cuda_scratch *scratch;       /* of the launch that it is a part of */
+    struct fr_cuda_tape    *tape;          /* NULL: launches begin; else they are put there */
+    int                     form;          /* of the next one, */
+    bool                    is_tree;       /* which is a way of its own */
 };
 
 /* What launches have beside their operands, of which they give back last what they had first. */
@@ -59,20 +62,8 @@ struct fr_cuda_given {
     int64_t  n_pieces, phase, n_before;
 };
 
-/* One launch, whose argument is in j->args. */
-struct fr_cuda_part {
-    int                 form;
-    fr_cuda_function    function;          /* NULL: it has not been got */
-    struct fr_cuda_grid grid;
-    unsigned            shared;
-};
-
 struct fr_cuda_job *fr_cuda_job_new(struct fr_cuda_kernel *, struct fr_cuda_device *);   /* NULL: memory is out */
-/* Fills the argument, and finds the rest, of a launch that is one and has no scratch. False: it is not; or *st is not FR_OK. */
-bool      fr_cuda_find_part(const struct fr_cuda_job *, struct fr_cuda_part *, struct fr_err *, fr_status *st);
 void      fr_cuda_fill(const struct fr_cuda_job *, const struct fr_cuda_given *);
-/* Elements of a single row that go in whole vectors, where the last ones are launched by themselves; else all. */
-int64_t   fr_cuda_whole_vectors(const struct fr_cuda_job *);
 /* Which form of the kernel it takes. */
 int       fr_cuda_choose_form(const struct fr_cuda_job *);
 fr_status fr_cuda_fill_and_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
@@ -82,15 +73,18 @@ fr_status fr_cuda_start_nest(const struct fr_cuda_kernel *, struct fr_cuda_devic
 /* So many bytes of scratch, `what` for, until they are given back; NULL for none. */
 fr_status fr_cuda_scratch_get(const struct fr_cuda_job *, size_t n_bytes, const char *what, char **out, struct fr_err *);
 void      fr_cuda_scratch_end(const struct fr_cuda_job *, char *, size_t n_bytes);
-/* At one index of the axes that are walked by the launcher. */
+/* At one index of the axes that are walked by the launcher; and at all of them. */
 fr_status fr_cuda_launch_once(struct fr_cuda_job *, struct fr_err *);
+fr_status fr_cuda_launch_instance(struct fr_cuda_job *, const struct fr_instance *, struct fr_err *);
 
 /* ---- prepared.c ---- */
 
-/* Keeps in in->own, which is NULL, what a launch of it is but for addresses and numbers, if it is one that can be kept. */
+/* Keeps in in->own the launches of an instance but for addresses and numbers, if that has not been done and they can be kept. */
 fr_status fr_cuda_prepare(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, struct fr_err *);
-bool      fr_cuda_are_prepared(const struct fr_instance *, int n);
+bool      fr_cuda_are_prepared(const struct fr_cuda_kernel *, const struct fr_instance *, int n);
 fr_status fr_cuda_launch_prepared(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, struct fr_err *);
+/* One more launch, whose argument is in j->args. FR_ENOMEM; FR_ENOTSUP: they are too many. */
+fr_status fr_cuda_tape_add(const struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared, struct fr_err *);
 /* Whether so many instances of it are launched together, if they are prepared. */
 bool      fr_cuda_goes_together(const struct fr_cuda_kernel *, int n);
 fr_status fr_cuda_launch_many(struct fr_cuda_kernel *, struct fr_cuda_device *, const struct fr_instance *, int n, struct fr_err *);

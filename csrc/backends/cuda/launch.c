@@ -8,9 +8,11 @@
  * Nothing is waited for: what fails on the device is said by whoever waits. */
 #include "backends/cuda/job.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 
 enum { WIDE = FR_CUDA_THREADS };
 static const int64_t WORTH_VECTORS = 1 << 16;    /* elements of which a last part is launched by itself */
@@ -50,7 +52,8 @@ fr_cuda_fill(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
         rest->n_shared--;
         rest->n_shared_indices /= j->dim[j->n_axes - 1];
     }
-    memcpy(j->args + l->scalars, j->scalars, 16 * (size_t)c->k.nest->n_scalars);
+    if (c->k.nest->n_scalars)
+        memcpy(j->args + l->scalars, j->scalars, 16 * (size_t)c->k.nest->n_scalars);
 }
 
 /* Whether a value of a whole row goes where something is loaded: then one thread has the row, and loads before it stores. */
@@ -191,6 +194,10 @@ fr_cuda_fill_and_start(struct fr_cuda_job *j, fr_cuda_function f, const struct f
     if (j->scratch->is_dry)
         return FR_OK;
     fr_cuda_fill(j, given);
+    if (j->tape)
+        return fr_cuda_tape_add(j, f, g, given->shared, err);
+    if (j->is_tree)
+        fr_count_way(FR_WAY_device_trees);
     return fr_cuda_start_nest(j->kernel, j->device, f, g, given->shared, j->args, err);
 }
 
@@ -212,6 +219,8 @@ fr_cuda_scratch_get(const struct fr_cuda_job *j, size_t n_bytes, const char *wha
         *out = (char *)((uintptr_t)s->at + (s->used - n));
         return FR_OK;
     }
+    if (j->tape)
+        return FR_ENOTSUP;
     if ((st = fr_cuda_needs_host(j->device, err)) == FR_OK && !(*out = fr_cuda_alloc(j->device->backend, n_bytes, &said)))
         st = fr_backend_refused(&said, err, "Unable to allocate %zu bytes for %s", n_bytes, what);
     return st;
@@ -229,58 +238,32 @@ fr_cuda_scratch_end(const struct fr_cuda_job *j, char *p, size_t n_bytes)
     s->used -= (n_bytes + 255) / 256 * 256;
 }
 
-/* The form of a launch that is one, with its function and its grid. */
+/* The form of the next launch, with its function and, of one that is not split, its grid. */
 static fr_status
-find_form(const struct fr_cuda_job *j, int *form, fr_cuda_function *f, struct fr_cuda_grid *g, struct fr_cuda_given *given, struct fr_err *err)
+find_form(struct fr_cuda_job *j, fr_cuda_function *f, struct fr_cuda_grid *g, struct fr_cuda_given *given, struct fr_err *err)
 {
     const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
-    int          most_shared;
-    fr_status    st;
+    int          most_shared = INT_MAX;
+    fr_status    st = FR_OK;
 
     *given = (struct fr_cuda_given){0};
-    *form = fr_cuda_choose_form(j);
     *f = NULL;
-    if (j->scratch->is_dry) {
-        fr_cuda_kernel_ask(j->kernel, *form, j->device);
-        st = FR_OK;
-    } else {
-        st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
-    }
+    j->form = fr_cuda_choose_form(j);
+    if (j->scratch->is_dry)
+        fr_cuda_kernel_ask(j->kernel, j->form, j->device);
+    else if (!j->tape || !fr_cuda_has_many(j->kernel->k.nest)) /* (of those it is got when it is known which) */
+        st = fr_cuda_kernel_get(j->kernel, j->form, j->device, f, &most_shared, err);
     /* What its sums have in shared memory leaves no room for rows. */
-    if (st == FR_OK && *f && *form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(*form) > (size_t)most_shared) {
-        *form &= ~FR_CUDA_SHARED_ROWS;
-        st = fr_cuda_kernel_get(j->kernel, *form, j->device, f, &most_shared, err);
+    if (st == FR_OK && j->form & FR_CUDA_SHARED_ROWS && row_bytes * rows_of_block(j->form) > (size_t)most_shared) {
+        j->form &= ~FR_CUDA_SHARED_ROWS;
+        st = fr_cuda_kernel_get(j->kernel, j->form, j->device, f, &most_shared, err);
     }
-    if (st != FR_OK || *form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
+    if (st != FR_OK || j->form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
         return st;
-    *g = choose_grid(j, *form);
-    if (*form & FR_CUDA_SHARED_ROWS)
+    *g = choose_grid(j, j->form);
+    if (j->form & FR_CUDA_SHARED_ROWS)
         given->shared = (unsigned)row_bytes * g->block_y;
     return FR_OK;
-}
-
-bool
-fr_cuda_find_part(const struct fr_cuda_job *j, struct fr_cuda_part *p, struct fr_err *err, fr_status *st)
-{
-    struct fr_cuda_given given;
-
-    if (j->kernel->layout.by_address && !fr_cuda_has_many(j->kernel->k.nest))
-        return false;
-    if (fr_cuda_has_many(j->kernel->k.nest)) { /* (its function is got when it is known which) */
-        p->form = fr_cuda_choose_form(j);
-        p->function = NULL;
-        p->grid = choose_grid(j, p->form);
-        p->shared = 0;
-        fr_cuda_fill(j, &(struct fr_cuda_given){0});
-        return true;
-    }
-    *st = find_form(j, &p->form, &p->function, &p->grid, &given, err);
-    if (*st != FR_OK || p->form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS) ||
-        (!(p->form & FR_CUDA_SHARED_ROWS) && fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner)))
-        return false;
-    p->shared = given.shared;
-    fr_cuda_fill(j, &given);
-    return true;
 }
 
 static fr_status
@@ -291,14 +274,13 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     size_t               n_scratch = 0;
     fr_cuda_function     f;
     struct fr_cuda_grid  g;
-    int                  form;
-    fr_status            st = find_form(j, &form, &f, &g, &given, err);
+    fr_status            st = find_form(j, &f, &g, &given, err);
 
-    if (st == FR_OK && form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
+    if (st == FR_OK && j->form & (FR_CUDA_SPLIT | FR_CUDA_SHARED_COLUMNS))
         return fr_cuda_launch_split(j, f, err);
     if (st != FR_OK)
         return st;
-    if (!(form & FR_CUDA_SHARED_ROWS))
+    if (!(j->form & FR_CUDA_SHARED_ROWS))
         n_scratch = row_bytes * g.x * g.block_y;
     if ((st = fr_cuda_scratch_get(j, n_scratch, "rows of a kernel", &given.scratch, err)) != FR_OK)
         return st;
@@ -307,8 +289,9 @@ launch_part(struct fr_cuda_job *j, struct fr_err *err)
     return st;
 }
 
-int64_t
-fr_cuda_whole_vectors(const struct fr_cuda_job *j)
+/* Elements of a single row that go in whole vectors, where the last ones are launched by themselves; else all. */
+static int64_t
+whole_vectors(const struct fr_cuda_job *j)
 {
     const int64_t n = j->n_inner, whole = n - n % j->kernel->vector;
 
@@ -318,7 +301,7 @@ fr_cuda_whole_vectors(const struct fr_cuda_job *j)
 fr_status
 fr_cuda_launch_once(struct fr_cuda_job *j, struct fr_err *err)
 {
-    const int64_t n = j->n_inner, whole = fr_cuda_whole_vectors(j);
+    const int64_t n = j->n_inner, whole = whole_vectors(j);
     char         *base[FR_MAX_OPERANDS];
     fr_status     st;
 
@@ -378,8 +361,8 @@ fr_cuda_job_new(struct fr_cuda_kernel *c, struct fr_cuda_device *d)
     return j;
 }
 
-static fr_status
-launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_err *err)
+fr_status
+fr_cuda_launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, struct fr_err *err)
 {
     if (fr_instance_is_empty(in) && !fr_nest_computes_of_nothing(j->kernel->k.nest))
         return FR_OK;
@@ -409,10 +392,10 @@ fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, struct fr_c
         here.ptr = somewhere;
         if (fr_cuda_goes_together(c, n)) {
             fr_cuda_find_axes(j, &here);
-            j->n_inner = fr_cuda_whole_vectors(j);
+            j->n_inner = whole_vectors(j);
             fr_cuda_kernel_ask(c, fr_cuda_choose_form(j) | FR_CUDA_MANY, d);
         } else {
-            launch_instance(j, &here, &ignored);
+            fr_cuda_launch_instance(j, &here, &ignored);
         }
         in[i].scratch_bytes = scratch.most;
     }
@@ -431,14 +414,14 @@ fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct 
     if (st != FR_OK)
         return st;
     for (int i = 0; i < n; i++)
-        if (in[i].own && !*in[i].own)
+        if (in[i].own)
             TRY(fr_cuda_prepare(c, d, &in[i], err));
-    if (fr_cuda_goes_together(c, n) && fr_cuda_are_prepared(in, n)) {
+    if (fr_cuda_goes_together(c, n) && fr_cuda_are_prepared(c, in, n)) {
         st = fr_cuda_launch_many(c, d, in, n, err);
         goto out;
     }
     for (int i = 0; i < n; i++) {
-        if (fr_cuda_are_prepared(&in[i], 1)) {
+        if (fr_cuda_are_prepared(c, &in[i], 1)) {
             TRY(fr_cuda_launch_prepared(c, d, &in[i], err));
             continue;
         }
@@ -446,7 +429,7 @@ fr_cuda_launch(struct fr_kernel *k, const struct fr_instance *in, int n, struct 
             TRY(fr_no_memory(err, "a launch"));
         scratch = (struct fr_cuda_scratch){.at = in[i].scratch, .n_bytes = in[i].scratch ? in[i].scratch_bytes : 0};
         j->scratch = &scratch;
-        TRY(launch_instance(j, &in[i], err));
+        TRY(fr_cuda_launch_instance(j, &in[i], err));
     }
 out:
     fr_cuda_leave(d);

@@ -6,169 +6,237 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/ways.h"
 
-enum { TOGETHER = 4 };      /* so many launches take longer than to copy a table */
+enum { TOGETHER = 4,        /* so many launches take longer than to copy a table */
+       MOST = 64 };         /* launches of one instance that are kept */
 
-/* A launch, and from which element on. Behind it is its argument. */
-struct part {
-    struct fr_cuda_part of;
-    int64_t             first;
+/* A launch. Behind it are its argument, and for each operand and the scratch how far that is from where it begins, and what it is
+ * of: an operand of the instance, or the plan's scratch. */
+struct entry {
+    struct fr_cuda_kernel *kernel;
+    fr_cuda_function       function;    /* NULL: it has not been got */
+    int                    form;
+    struct fr_cuda_grid    grid;
+    unsigned               shared;
+    bool                   is_tree;
+    size_t                 n_bytes;     /* with all behind it */
 };
 
+/* Launches of an instance, one after the other. */
+struct fr_cuda_tape {
+    bool   is_made, is_kept;
+    int    n;
+    size_t n_bytes, cap;
+    char  *bytes;
+    const uint8_t *low;      /* while it is made: the last bits of each operand's address */
+};
+
+/* With addresses that suit vectors, and with others. */
 struct prepared {
-    int    n_parts;         /* of an instance without elements 0; -1: its launches are not kept */
-    size_t part_bytes;
-    char   parts[] __attribute__((aligned(16)));
+    struct fr_cuda_tape of[2];
 };
 
-static struct part *
-part_at(const struct prepared *p, int i)
+/* ---- launches that are kept ---- */
+
+/* While they are put together addresses are none: the number of the operand, above so many bits, and a distance. */
+enum { DISTANCE_BITS = 48, SCRATCH = FR_MAX_OPERANDS, NOTHING = SCRATCH + 1 };
+
+static uint64_t
+name_of(int what)
 {
-    return (struct part *)(void *)(uintptr_t)(p->parts + (size_t)i * p->part_bytes);
+    return (uint64_t)(what + 1) << DISTANCE_BITS;
+}
+
+static int
+named(uint64_t name)
+{
+    return (int)((name + ((uint64_t)1 << (DISTANCE_BITS - 1))) >> DISTANCE_BITS) - 1;
+}
+
+static size_t
+rounded(size_t n)
+{
+    return (n + 15) / 16 * 16;
 }
 
 static char *
-args_of(struct part *p)
+args_of(struct entry *e)
 {
-    return (char *)p + (sizeof *p + 15) / 16 * 16;
+    return (char *)e + rounded(sizeof *e);
 }
 
-void
-fr_cuda_unbind(void *kept)
+static int64_t *
+distances_of(struct entry *e)
 {
-    fr_free(kept);
+    return (int64_t *)(void *)(args_of(e) + rounded(e->kernel->layout.n_bytes));
 }
 
-/* Whether launches of the instance differ in addresses and numbers alone. */
-static bool
-can_be_kept(const struct fr_cuda_job *j)
+static int32_t *
+bases_of(struct entry *e)
 {
-    return j->here == 0 && !j->kernel->streams && !j->kernel->overwrites;
+    return (int32_t *)(void *)(distances_of(e) + e->kernel->k.nest->n_operands + 1);
 }
 
-/* Part i, of elements [first, first + n). */
-static bool
-add_part(struct prepared *p, struct fr_cuda_job *j, int64_t first, int64_t n, struct fr_err *err, fr_status *st)
+static uint64_t *
+scratch_in(const struct fr_cuda_kernel *c, char *args)
 {
-    struct part  *part = part_at(p, p->n_parts);
-    const int64_t all = j->n_inner;
-    bool          is_one;
+    return &((struct fr_cuda_rest *)(void *)(args + c->layout.rest))->scratch;
+}
 
-    if (n == 0)
-        return true;
-    for (int k = 0; k < j->kernel->k.nest->n_operands; k++)
-        j->ptr[k] = (char *)((uintptr_t)j->ptr[k] + (uintptr_t)(first * j->inner[k]));
-    j->n_inner = n;
-    part->first = first;
-    is_one = fr_cuda_find_part(j, &part->of, err, st);
-    if (is_one)
-        memcpy(args_of(part), j->args, j->kernel->layout.n_bytes);
-    p->n_parts += is_one;
-    j->n_inner = all;
-    return is_one;
+static struct entry *
+entry_at(const struct fr_cuda_tape *t, size_t at)
+{
+    return (struct entry *)(void *)(t->bytes + at);
+}
+
+fr_status
+fr_cuda_tape_add(const struct fr_cuda_job *j, fr_cuda_function f, const struct fr_cuda_grid *g, unsigned shared, struct fr_err *err)
+{
+    struct fr_cuda_tape   *t = j->tape;
+    struct fr_cuda_kernel *c = j->kernel;
+    const int              n = c->k.nest->n_operands;
+    const size_t           n_bytes = rounded(rounded(sizeof(struct entry)) + rounded(c->layout.n_bytes) + (size_t)(n + 1) * (8 + 4));
+    struct entry          *e;
+
+    if (t->n == MOST)
+        return FR_ENOTSUP;
+    if (!FR_GROW(t->bytes, t->cap, t->n_bytes + n_bytes))
+        return fr_no_memory(err, "a launch");
+    e = entry_at(t, t->n_bytes);
+    *e = (struct entry){c, f, j->form, *g, shared, j->is_tree, n_bytes};
+    memcpy(args_of(e), j->args, c->layout.n_bytes);
+    for (int k = 0; k <= n; k++) {
+        const uint64_t name = k < n ? (uint64_t)(uintptr_t)j->ptr[k] : *scratch_in(c, j->args);
+        const int      what = named(name);
+
+        bases_of(e)[k] = name ? what : NOTHING;
+        distances_of(e)[k] = name ? (int64_t)(name - name_of(what)) - (what < SCRATCH ? t->low[what] : 0) : 0;
+    }
+    t->n_bytes += n_bytes;
+    t->n++;
+    return FR_OK;
+}
+
+static struct fr_cuda_tape *
+tape_of(const struct fr_cuda_kernel *c, const struct fr_instance *in)
+{
+    uintptr_t wrong = 0;
+
+    for (int k = 0; k < c->k.nest->n_operands; k++)
+        wrong |= (uintptr_t)in->ptr[k] & c->vector_mask[k];
+    return &((struct prepared *)*in->own)->of[wrong != 0];
+}
+
+/* Puts launches of the instance into the tape, with names for addresses, which end as these do. */
+static fr_status
+make(struct fr_cuda_tape *t, struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, struct fr_err *err)
+{
+    struct fr_cuda_scratch scratch = {.at = (char *)(uintptr_t)name_of(SCRATCH), .n_bytes = in->scratch ? in->scratch_bytes : 0};
+    struct fr_cuda_job    *j = fr_cuda_job_new(c, d);
+    struct fr_instance     here = *in;
+    char                  *names[FR_MAX_OPERANDS];
+    uint8_t                low[FR_MAX_OPERANDS];
+    fr_status              st;
+
+    if (!j)
+        return fr_no_memory(err, "a launch");
+    for (int k = 0; k < c->k.nest->n_operands; k++) {
+        low[k] = (uint8_t)((uintptr_t)in->ptr[k] & c->vector_mask[k]);
+        names[k] = (char *)(uintptr_t)(name_of(k) + low[k]);
+    }
+    here.ptr = names;
+    t->low = low;
+    j->scratch = &scratch;
+    j->tape = t;
+    st = fr_cuda_launch_instance(j, &here, err);
+    t->low = NULL;
+    fr_free(j);
+    return st;
 }
 
 fr_status
 fr_cuda_prepare(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, struct fr_err *err)
 {
-    const size_t        part_bytes = ((sizeof(struct part) + 15) / 16 * 16 + c->layout.n_bytes + 15) / 16 * 16;
-    struct prepared    *p = fr_calloc(1, sizeof *p + 2 * part_bytes);
-    struct fr_cuda_job *j = p ? fr_cuda_job_new(c, d) : NULL;
-    struct fr_cuda_scratch none = {0};
-    bool                is_kept = false;
-    fr_status           st = FR_OK;
+    struct fr_cuda_tape *t;
+    fr_status            st;
 
-    if (!j) {
-        fr_free(p);
+    if (FR_UNLIKELY(!*in->own) && !(*in->own = fr_calloc(1, sizeof(struct prepared))))
         return fr_no_memory(err, "a launch");
-    }
-    p->part_bytes = part_bytes;
-    j->scratch = &none;
-    if (fr_instance_is_empty(in)) {
-        is_kept = !fr_nest_computes_of_nothing(c->k.nest);
-    } else {
-        fr_cuda_find_axes(j, in);
-        if (can_be_kept(j)) {
-            const int64_t whole = fr_cuda_whole_vectors(j);
+    t = tape_of(c, in);
+    if (FR_LIKELY(t->is_made) || c->overwrites)     /* (where one address is another operand's is not known of names) */
+        return FR_OK;
+    t->n = 0;
+    t->n_bytes = 0;
+    st = make(t, c, d, in, err);
+    t->is_made = st == FR_OK || st == FR_ENOTSUP;
+    t->is_kept = st == FR_OK;
+    return st == FR_ENOTSUP ? FR_OK : st;
+}
 
-            is_kept = add_part(p, j, 0, whole, err, &st) && add_part(p, j, whole, j->n_inner - whole, err, &st);
-        }
-    }
-    fr_free(j);
-    if (st != FR_OK) {
-        fr_free(p);
-        return st;
-    }
-    if (!is_kept)
-        p->n_parts = -1;
-    *in->own = p;
-    return FR_OK;
+void
+fr_cuda_unbind(void *kept)
+{
+    struct prepared *p = kept;
+
+    for (int i = 0; i < 2; i++)
+        fr_free(p->of[i].bytes);
+    fr_free(p);
 }
 
 bool
-fr_cuda_are_prepared(const struct fr_instance *in, int n)
+fr_cuda_are_prepared(const struct fr_cuda_kernel *c, const struct fr_instance *in, int n)
 {
     for (int i = 0; i < n; i++)
-        if (!in[i].own || ((const struct prepared *)*in[i].own)->n_parts < 0)
+        if (!in[i].own || !tape_of(c, &in[i])->is_kept)
             return false;
     return true;
 }
 
-/* Puts the instance's addresses and numbers into an argument. The form: without vectors where these are not aligned any more. */
-static int
-put(const struct fr_cuda_kernel *c, const struct part *p, const struct fr_instance *in, char *args)
+/* Puts the instance's addresses and numbers into an argument. */
+static void
+put(struct entry *e, const struct fr_instance *in, char *args)
 {
-    const struct fr_nest *nest = c->k.nest;
-    const int             n = nest->n_operands, n_strides = in->n_outer + 2;
-    char                **ptr = (char **)(void *)(args + c->layout.ptr);
-    uintptr_t             wrong = 0;
+    const struct fr_cuda_kernel *c = e->kernel;
+    const int                    n = c->k.nest->n_operands;
+    const int64_t               *distance = distances_of(e);
+    const int32_t               *base = bases_of(e);
+    char                       **ptr = (char **)(void *)(args + c->layout.ptr);
 
-    for (int k = 0; k < n; k++) {
-        ptr[k] = (char *)((uintptr_t)in->ptr[k] + (uintptr_t)(p->first * in->stride[k * n_strides + n_strides - 1]));
-        wrong |= (uintptr_t)ptr[k] & c->vector_mask[k];
-    }
-    memcpy(args + c->layout.scalars, in->scalars, 16 * (size_t)nest->n_scalars);
-    return wrong ? p->of.form & ~FR_CUDA_VECTORS : p->of.form;
-}
-
-/* Blocks of a part whose form is not the one that it was prepared with take vectors no more. */
-static struct fr_cuda_grid
-grid_of(const struct fr_cuda_kernel *c, const struct part *p, int form)
-{
-    struct fr_cuda_grid g = p->of.grid;
-
-    if (form != p->of.form)
-        g.x = fr_cuda_blocks((int64_t)g.x * c->vector, 1, FR_CUDA_GRID_X);
-    return g;
+    for (int k = 0; k < n; k++)
+        ptr[k] = (char *)((uintptr_t)(base[k] == SCRATCH ? in->scratch : base[k] == NOTHING ? NULL : in->ptr[base[k]]) + (uintptr_t)distance[k]);
+    if (base[n] == SCRATCH)
+        *scratch_in(c, args) = (uint64_t)(uintptr_t)in->scratch + (uint64_t)distance[n];
+    if (c->k.nest->n_scalars)
+        memcpy(args + c->layout.scalars, in->scalars, 16 * (size_t)c->k.nest->n_scalars);
 }
 
 static fr_status
-launch_one(struct fr_cuda_kernel *c, struct fr_cuda_device *d, struct part *p, const struct fr_instance *in, struct fr_err *err)
+launch_one(struct fr_cuda_device *d, struct entry *e, const struct fr_instance *in, struct fr_err *err)
 {
-    char               *args = args_of(p);
-    const int           form = put(c, p, in, args);
-    struct fr_cuda_grid g = grid_of(c, p, form);
-    fr_cuda_function    f = p->of.function;
-    int                 ignored;
-    fr_status           st;
+    char     *args = args_of(e);
+    int       ignored;
+    fr_status st;
 
-    if (FR_UNLIKELY(!f || form != p->of.form)) {
-        if ((st = fr_cuda_kernel_get(c, form, d, &f, &ignored, err)) != FR_OK)
-            return st;
-        if (form == p->of.form)
-            p->of.function = f;
+    put(e, in, args);
+    if (FR_UNLIKELY(!e->function) && (st = fr_cuda_kernel_get(e->kernel, e->form, d, &e->function, &ignored, err)) != FR_OK) {
+        e->function = NULL;
+        return st;
     }
-    return fr_cuda_start_nest(c, d, f, &g, p->of.shared, args, err);
+    if (e->is_tree)
+        fr_count_way(FR_WAY_device_trees);
+    return fr_cuda_start_nest(e->kernel, d, e->function, &e->grid, e->shared, args, err);
 }
 
 fr_status
 fr_cuda_launch_prepared(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, struct fr_err *err)
 {
-    struct prepared *p = *in->own;
-    fr_status        st = FR_OK;
+    const struct fr_cuda_tape *t = tape_of(c, in);
+    fr_status                  st = FR_OK;
+    size_t                     at = 0;
 
-    for (int i = 0; i < p->n_parts && st == FR_OK; i++)
-        st = launch_one(c, d, part_at(p, i), in, err);
+    for (int i = 0; i < t->n && st == FR_OK; at += entry_at(t, at)->n_bytes, i++)
+        st = launch_one(d, entry_at(t, at), in, err);
     return st;
 }
 
@@ -208,18 +276,19 @@ out:
     return st;
 }
 
-/* Adds a part; false: there would be too many blocks. */
+/* Adds a launch; false: there would be too many blocks. */
 static bool
-add(struct many *m, const struct fr_cuda_kernel *c, struct part *p, const struct fr_instance *in, const struct fr_cuda_grid *g)
+add(struct many *m, struct entry *e, const struct fr_instance *in)
 {
-    const uint64_t n_blocks = (uint64_t)g->x * g->y * g->z;
-    char          *args = m->args + (size_t)m->n * c->layout.n_bytes;
+    const uint64_t n_blocks = (uint64_t)e->grid.x * e->grid.y * e->grid.z;
+    const size_t   n_bytes = e->kernel->layout.n_bytes;
+    char          *args = m->args + (size_t)m->n * n_bytes;
 
     if (n_blocks + m->n_blocks > FR_CUDA_GRID_X)
         return false;
-    memcpy(args, args_of(p), c->layout.n_bytes);
-    put(c, p, in, args);
-    m->of[m->n++] = (struct fr_cuda_many){m->n_blocks, g->x, g->y, g->z};
+    memcpy(args, args_of(e), n_bytes);
+    put(e, in, args);
+    m->of[m->n++] = (struct fr_cuda_many){m->n_blocks, e->grid.x, e->grid.y, e->grid.z};
     m->n_blocks += (unsigned)n_blocks;
     return true;
 }
@@ -228,47 +297,49 @@ add(struct many *m, const struct fr_cuda_kernel *c, struct part *p, const struct
 static fr_status
 launch_some(struct many *m, struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, int n, bool *done, bool *any, struct fr_err *err)
 {
-    struct part              *only = NULL;
+    struct entry             *only = NULL;
     const struct fr_instance *its = NULL;
+    int                       number = 0;
 
     m->n = 0;
     m->n_blocks = 0;
     for (int i = 0; i < n; i++) {
-        struct prepared *p = *in[i].own;
+        const struct fr_cuda_tape *t = tape_of(c, &in[i]);
+        size_t                     at = 0;
 
-        for (int k = 0; k < p->n_parts; k++) {
-            struct part        *part = part_at(p, k);
-            const int           form = put(c, part, &in[i], args_of(part));
-            struct fr_cuda_grid g = grid_of(c, part, form);
+        for (int k = 0; k < t->n; at += entry_at(t, at)->n_bytes, k++, number++) {
+            struct entry *e = entry_at(t, at);
 
-            if (done[2 * i + k])
+            if (done[number])
                 continue;
             if (m->n == 0)
-                *m = (struct many){form, 0, g.block_x, g.block_y, 0, m->args, m->of};
-            if (m->form != form || m->block_x != g.block_x || m->block_y != g.block_y || !add(m, c, part, &in[i], &g))
+                *m = (struct many){e->form, 0, e->grid.block_x, e->grid.block_y, 0, m->args, m->of};
+            if (m->form != e->form || m->block_x != e->grid.block_x || m->block_y != e->grid.block_y || !add(m, e, &in[i]))
                 continue;
-            done[2 * i + k] = true;
-            only = part;
+            done[number] = true;
+            only = e;
             its = &in[i];
         }
     }
     *any = m->n > 0;
-    return m->n == 0 ? FR_OK : m->n == 1 ? launch_one(c, d, only, its, err) : launch_table(c, d, m, err);
+    return m->n == 0 ? FR_OK : m->n == 1 ? launch_one(d, only, its, err) : launch_table(c, d, m, err);
 }
 
 fr_status
 fr_cuda_launch_many(struct fr_cuda_kernel *c, struct fr_cuda_device *d, const struct fr_instance *in, int n, struct fr_err *err)
 {
-    const size_t n_parts = 2 * (size_t)n, n_bytes = n_parts * (c->layout.n_bytes + sizeof(struct fr_cuda_many) + 1);
-    struct many  m = {.args = fr_malloc(n_bytes)};
-    bool        *done, any = true;
-    fr_status    st = FR_OK;
+    size_t      n_all = 0;
+    struct many m = {.n = 0};
+    bool       *done, any = true;
+    fr_status   st = FR_OK;
 
-    if (!m.args)
+    for (int i = 0; i < n; i++)
+        n_all += (size_t)tape_of(c, &in[i])->n;
+    if (!(m.args = fr_malloc(n_all * (c->layout.n_bytes + sizeof(struct fr_cuda_many) + 1) + 1)))
         return fr_no_memory(err, "launches");
-    m.of = (struct fr_cuda_many *)(void *)(m.args + n_parts * c->layout.n_bytes);
-    done = (bool *)(m.of + n_parts);
-    memset(done, 0, n_parts);
+    m.of = (struct fr_cuda_many *)(void *)(m.args + n_all * c->layout.n_bytes);
+    done = (bool *)(m.of + n_all);
+    memset(done, 0, n_all);
     while (st == FR_OK && any)
         st = launch_some(&m, c, d, in, n, done, &any, err);
     fr_free(m.args);

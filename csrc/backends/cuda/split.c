@@ -134,9 +134,9 @@ launch_columns(struct fr_cuda_job *j, fr_cuda_function f, struct fr_err *err)
         return st;
     if (j->phase)
         given.scratch = j->lines;
-    if (j->kernel->rounds && !j->joins && fr_cuda_wants_split(j) && !j->scratch->is_dry)
-        fr_count_way(FR_WAY_device_trees);
+    j->is_tree = j->kernel->rounds && !j->joins && fr_cuda_wants_split(j);
     st = fr_cuda_fill_and_start(j, f, &g, &given, err);
+    j->is_tree = false;
     for (uint32_t i = 0; i < nest->n_insts && n_parts && !(j->phase & 2) && st == FR_OK; i++) {
         const struct fr_inst *in = &nest->insts[i];
         struct fr_cuda_rows   rows;

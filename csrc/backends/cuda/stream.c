@@ -32,6 +32,7 @@ fold_job(const struct fr_cuda_rows *rows, const struct fr_cuda_job *j, struct fr
     f->kernel = (struct fr_cuda_kernel *)k;
     f->device = j->device;
     f->scratch = j->scratch;
+    f->tape = j->tape;
     while (j->here + in.n_outer < j->n_axes && j->kind[j->here + in.n_outer] != FR_CUDA_WALKED) {
         in.outer[in.n_outer] = j->dim[j->here + in.n_outer];
         in.n_outer++;
