@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FLAGS = [*ptx.FLAGS, "-fvisibility=hidden", "-shared"]
 FIELDS = """n_calls n_launches n_instructions n_lane_instructions load_bytes store_bytes load_sectors store_sectors
     ideal_load_sectors ideal_store_sectors n_conflicts n_barriers n_divergent n_blocks_live bytes_live bytes_peak n_streams n_pools
-    n_modules n_contexts n_graphs n_executables n_graph_launches""".split()
+    n_modules n_contexts n_graphs n_executables n_graph_launches n_pinned_copies n_pinned_live pinned_live pinned_peak n_overlapped""".split()
 
 
 def library():

@@ -199,6 +199,8 @@ struct fr_backend {
      * says what it was for, or when the device fails, FR_EDEVICE: fr_backend_refused. */
     void     *(*alloc)(const struct fr_backend *self, size_t n_bytes, struct fr_err *);
     void      (*free)(const struct fr_backend *self, void *, size_t n_bytes);  /* the size that it was asked for with */
+    /* How many of so many bytes could be had now; NULL: nobody knows. */
+    size_t    (*room)(const struct fr_backend *self, size_t wanted);
     void      (*memory_stats)(const struct fr_backend *self, struct fr_memory_stats *);
     void      (*memory_reset_peak)(const struct fr_backend *self);
     void      (*memory_trim)(const struct fr_backend *self);             /* gives back what is kept for reuse */
@@ -212,6 +214,11 @@ struct fr_backend {
     fr_status (*copy_in)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
     fr_status (*copy_out)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);
     fr_status (*copy)(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *);
+    /* NULL, or copies beside what has been begun since the last mark: they wait only for what came before it, and what is begun
+     * afterwards waits for those that go in. Of memory that was there at that mark. */
+    fr_status (*mark)(const struct fr_backend *self, struct fr_err *);
+    fr_status (*copy_in_beside)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
+    fr_status (*copy_out_beside)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);
 
     /* A lowered group as it is best run, in the arena: its nest is what kernel_new gets. Where the choice is a *close one,
      * `otherwise` gives another, for whoever has code for that already. NULL: as it is. */

@@ -4,7 +4,8 @@
  *
  *     memory    addresses that nobody on the host may touch; accesses of kernels are held against each allocation's bounds
  *     streams   run as late as they may: when somebody waits for them, or another stream for an event of theirs. A copy from the host reads at once, as the real one
- *               does with memory that is not pinned; a copy to the host writes late
+ *               does with memory that is not pinned, and late where it is; a copy to the host writes late
+ *     pinned    memory of the host, which nobody may free while a copy is to read or write it
  *     contexts  a call without a current context fails
  *     graphs    are what a stream has captured, which may be kernels, copies on the device and work of libraries; kernels of an
  *               executable one get other arguments, also while it runs. A captured stream can do nothing else
@@ -34,6 +35,12 @@ struct block {
     struct block *next;
 };
 
+struct pinned {
+    size_t         n_bytes;
+    struct pinned *next;
+    _Alignas(64) char bytes[];
+};
+
 struct event {
     uint64_t       n_records, n_done;  /* so often it was recorded, and came to pass */
     struct stream *stream;             /* of the last record */
@@ -45,7 +52,8 @@ enum kind { RECORD, WAIT, COPY_IN, COPY_OUT, COPY, FREE, LAUNCH, CALL /* of anot
 struct work {
     enum kind    kind;
     uint64_t     to, from;
-    void        *host;            /* of COPY_OUT; of COPY_IN a copy of what there was, ours */
+    void        *host;            /* of COPY_OUT; of COPY_IN, too, where it is pinned; else a copy of what there was, */
+    int          is_copy;         /* ours */
     size_t       n_bytes;
     struct function *function;
     uint32_t     grid[3], block[3], shared;
@@ -54,6 +62,7 @@ struct work {
     void        *arg;             /* ours, of n_bytes */
     struct event *event;          /* of RECORD and WAIT, */
     uint64_t      record;         /* and which of its records */
+    uint64_t      number;         /* of kernels that were launched before, this one included */
     struct work *next;
 };
 
@@ -95,6 +104,7 @@ struct fake_cuda_counts {
     uint64_t n_calls, n_launches, n_instructions, n_lane_instructions;
     uint64_t load_bytes, store_bytes, load_sectors, store_sectors, ideal_load_sectors, ideal_store_sectors, n_conflicts, n_barriers, n_divergent;
     uint64_t n_blocks_live, bytes_live, bytes_peak, n_streams, n_pools, n_modules, n_contexts, n_graphs, n_executables, n_graph_launches;
+    uint64_t n_pinned_copies, n_pinned_live, pinned_live, pinned_peak, n_overlapped;  /* copies that ran before kernels of earlier launches */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -103,6 +113,7 @@ static struct block   *blocks;
 static uint64_t        top = (uint64_t)0xf0 << 48; /* addresses that no processor takes: nobody on the host can touch them */
 static const uint64_t  END = (uint64_t)0xf1 << 48;
 static size_t          capacity;
+static struct pinned  *pins;
 static struct fake_cuda_counts counts;
 static uint64_t        fail_at, lose_at;          /* the call that fails, the launch that loses the device; 0: none */
 static int             lost;                      /* the result of all that follows */
@@ -248,6 +259,17 @@ run_kernel(struct work *w)
     return OK;
 }
 
+/* Whether a kernel is still to run that was launched before the copy was asked for. */
+static bool
+is_beside(const struct work *copy)
+{
+    for (struct stream *s = streams; s; s = s->next)
+        for (const struct work *w = s->first; w; w = w->next)
+            if (w->kind == LAUNCH && w->number <= copy->number)
+                return true;
+    return false;
+}
+
 static int
 run_copy(struct work *w)
 {
@@ -256,6 +278,7 @@ run_copy(struct work *w)
 
     if ((w->kind != COPY_OUT && !to) || (w->kind != COPY_IN && !from))
         return bad(ILLEGAL_ADDRESS, "copy", "of memory that is not allocated");
+    counts.n_overlapped += is_beside(w);
     memmove(to ? to->bytes + (w->to - to->address) : w->host, from ? from->bytes + (w->from - from->address) : w->host, w->n_bytes);
     return OK;
 }
@@ -320,7 +343,7 @@ free_work(struct work *w)
 {
     if (w->function && --w->function->module->n_users == 0 && w->function->module->unloaded)
         free_module(w->function->module);
-    if (w->kind == COPY_IN)
+    if (w->is_copy)
         free(w->host);
     free(w->params);
     free(w->arg);
@@ -673,6 +696,62 @@ cuMemFreeAsync(uint64_t address, struct stream *s)
     return leave(said);
 }
 
+/* ---- pinned memory --------------------------------------------------------------------------- */
+
+static bool
+is_pinned(const char *at, size_t n)
+{
+    for (struct pinned *p = pins; p; p = p->next)
+        if (at >= p->bytes && (size_t)(at - p->bytes) + n <= p->n_bytes)
+            return true;
+    return false;
+}
+
+/* What nobody else wants to have pinned, FAKE_CUDA_PINNED_MB of it. */
+EXPORT int
+cuMemHostAlloc(void **out, size_t n, unsigned flags)
+{
+    int            result = enter(true);
+    const char    *mb = getenv("FAKE_CUDA_PINNED_MB");
+    struct pinned *p;
+
+    if (result)
+        return result;
+    if (n == 0 || flags)
+        return leave(INVALID_VALUE);
+    if ((mb && counts.pinned_live + n > (uint64_t)atol(mb) << 20) || !(p = aligned_alloc(64, (sizeof *p + n + 63) / 64 * 64)))
+        return leave(OUT_OF_MEMORY);
+    *p = (struct pinned){.n_bytes = n, .next = pins};
+    memset(p->bytes, 0xa5, n);
+    pins = p;
+    counts.n_pinned_live++;
+    counts.pinned_live += n;
+    if (counts.pinned_live > counts.pinned_peak)
+        counts.pinned_peak = counts.pinned_live;
+    *out = p->bytes;
+    return leave(OK);
+}
+
+EXPORT int
+cuMemFreeHost(void *at)
+{
+    pthread_mutex_lock(&lock);
+    for (struct pinned **link = &pins, *p; (p = *link); link = &p->next) {
+        if (p->bytes != at)
+            continue;
+        for (struct stream *s = streams; s; s = s->next)
+            for (struct work *w = s->first; w; w = w->next)
+                if (!w->is_copy && (char *)w->host >= p->bytes && (char *)w->host < p->bytes + p->n_bytes)
+                    return leave(bad(INVALID_VALUE, "pinned memory", "is freed while a copy is to read or write it"));
+        *link = p->next;
+        counts.n_pinned_live--;
+        counts.pinned_live -= p->n_bytes;
+        free(p);
+        return leave(OK);
+    }
+    return leave(INVALID_VALUE);
+}
+
 static int
 copy(struct stream *s, enum kind kind, uint64_t to, uint64_t from, void *host, size_t n)
 {
@@ -687,9 +766,13 @@ copy(struct stream *s, enum kind kind, uint64_t to, uint64_t from, void *host, s
     w->from = from;
     w->host = host;
     w->n_bytes = n;
-    if (kind == COPY_IN) {
+    w->number = counts.n_launches;
+    if (host && is_pinned(host, n)) {
+        counts.n_pinned_copies++;
+    } else if (kind == COPY_IN) {
         if (!(w->host = malloc(n ? n : 1)))
             return leave(OUT_OF_MEMORY);
+        w->is_copy = 1;
         memcpy(w->host, host, n);
     }
     return leave(OK);
@@ -782,6 +865,18 @@ append_event(struct stream *handle, struct event *e, enum kind kind)
 
 EXPORT int cuEventRecord(struct event *e, struct stream *s) { return append_event(s, e, RECORD); }
 EXPORT int cuStreamWaitEvent(struct stream *s, struct event *e, unsigned flags) { (void)flags; return append_event(s, e, WAIT); }
+
+EXPORT int
+cuEventSynchronize(struct event *e)
+{
+    int result = enter(true);
+
+    if (result)
+        return result;
+    while (e->n_done < e->n_records && e->stream->first)
+        run_first(e->stream);
+    return leave(lost);
+}
 
 EXPORT int
 cuCtxSynchronize(void)
@@ -908,6 +1003,7 @@ cuLaunchKernel(struct function *f, unsigned gx, unsigned gy, unsigned gz, unsign
     if (!(w = append(s, LAUNCH)) || !(w->params = keep_params(&f->facts, params)))
         return leave(OUT_OF_MEMORY);
     w->function = f;
+    w->number = counts.n_launches;
     f->module->n_users++;
     memcpy(w->grid, (uint32_t[]){gx, gy, gz}, sizeof w->grid);
     memcpy(w->block, (uint32_t[]){bx, by, bz}, sizeof w->block);

@@ -95,7 +95,9 @@ n_workers(void)
         .name = "cuda:" #n, .device = FR_DEVICE_CUDA + n, .alloc = fr_cuda_alloc, .free = fr_cuda_free,                \
         .memory_stats = fr_cuda_memory_stats, .memory_reset_peak = fr_cuda_memory_reset_peak,                          \
         .memory_trim = fr_cuda_memory_trim, .wait = wait, .order = fr_cuda_order, .stream = fr_cuda_stream_of,         \
-        .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy, .schedule = fr_cuda_schedule,  \
+        .copy_in = fr_cuda_copy_in, .copy_out = fr_cuda_copy_out, .copy = fr_cuda_copy, .room = fr_cuda_room,   \
+        .mark = fr_cuda_mark, .copy_in_beside = fr_cuda_copy_in_beside, .copy_out_beside = fr_cuda_copy_out_beside,    \
+        .schedule = fr_cuda_schedule,  \
         .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
         .kernel_ran = kernel_ran,                                                                                      \
         .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \

@@ -58,6 +58,7 @@ let_go(struct fr_cuda_device *d)
         if (d->driver->context_push(d->context) == FR_CUDA_OK) {
             fr_cuda_graphs_close(d);
             fr_cublas_close(d);
+            fr_cuda_staging_free(d);
             if (d->pool)
                 d->driver->pool_free(d->pool);
             if (d->stream)

@@ -1,5 +1,5 @@
 /* backends/cuda/device.h -- GPUs: of each its primary context, which torch, CuPy and JAX share, a stream of our own and a
- * pool of memory. All that frit does there is in that stream, one thing after the other.
+ * pool of memory. All that frit does there is in that stream, one thing after the other, but for large copies (transfer.h).
  *
  * Each is opened when it is first wanted, not at import. */
 #ifndef FR_BACKENDS_CUDA_DEVICE_H
@@ -8,6 +8,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/cublas.h"
 #include "backends/cuda/driver.h"
+#include "backends/cuda/transfer.h"
 
 struct fr_cuda_device {
     const struct fr_backend     *backend;
@@ -24,6 +25,7 @@ struct fr_cuda_device {
     struct fr_cublas cublas;
     fr_cuda_stream  recorder;             /* graph.c: in which runs are recorded; NULL: none was */
     struct fr_cuda_kept *kept, *all_kept; /* of the plan that runs, NULL if nothing is kept of it; of all plans */
+    struct fr_cuda_staging staging;
 };
 
 /* Makes the context of the backend's device the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */
@@ -54,6 +56,10 @@ void      fr_cuda_memory_reset_peak(const struct fr_backend *);
 void      fr_cuda_memory_trim(const struct fr_backend *);
 fr_status fr_cuda_copy_in(const struct fr_backend *, void *to, const void *host, size_t n_bytes, struct fr_err *);
 fr_status fr_cuda_copy_out(const struct fr_backend *, void *host, const void *from, size_t n_bytes, struct fr_err *);
+fr_status fr_cuda_mark(const struct fr_backend *, struct fr_err *);
+fr_status fr_cuda_copy_in_beside(const struct fr_backend *, void *to, const void *host, size_t n_bytes, struct fr_err *);
+fr_status fr_cuda_copy_out_beside(const struct fr_backend *, void *host, const void *from, size_t n_bytes, struct fr_err *);
+size_t    fr_cuda_room(const struct fr_backend *, size_t wanted);
 fr_status fr_cuda_copy(const struct fr_backend *, void *to, const void *from, size_t n_bytes, struct fr_err *);
 
 #endif

@@ -46,7 +46,7 @@ enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_UNKNOWN = 999 };
 enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
        FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
-enum { FR_CUDA_POOL_KEEPS = 4 };
+enum { FR_CUDA_POOL_KEEPS = 4, FR_CUDA_POOL_HAS = 5, FR_CUDA_POOL_USES = 7 };
 enum { FR_CUDA_NON_BLOCKING = 1 };
 enum { FR_CUDA_CAPTURE_RELAXED = 2, FR_CUDA_CAPTURES = 1 };    /* how, and whether, a stream is captured */
 enum { FR_CUDA_EVENT_UNTIMED = 2 };

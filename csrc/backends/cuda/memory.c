@@ -5,6 +5,7 @@
 #include "backends/backend.h"
 #include "backends/cuda/graph.h"
 #include "base/alloc.h"
+#include "base/env.h"
 
 static pthread_mutex_t        lock = PTHREAD_MUTEX_INITIALIZER;
 static struct fr_memory_stats memories[FR_CUDA_DEVICES];
@@ -19,6 +20,48 @@ static size_t
 rounded(size_t n_bytes)
 {
     return n_bytes ? (n_bytes + 63) / 64 * 64 : 64;
+}
+
+/* What users say that arrays may have there; else all of it. */
+static size_t
+limit_of(const struct fr_cuda_device *d)
+{
+    const size_t limit = (size_t)fr_env.device_mb << 20;
+
+    return limit && limit < d->n_bytes ? limit : d->n_bytes;
+}
+
+/* Of that. */
+static size_t
+left_of(const struct fr_cuda_device *d)
+{
+    const size_t limit = limit_of(d);
+    size_t       live;
+
+    pthread_mutex_lock(&lock);
+    live = memories[d->ordinal].live_bytes;
+    pthread_mutex_unlock(&lock);
+    return live < limit ? limit - live : 0;
+}
+
+/* What others have there is only looked for where it matters: to ask the driver takes a while. */
+size_t
+fr_cuda_room(const struct fr_backend *self, size_t wanted)
+{
+    struct fr_cuda_device *d;
+    struct fr_err          ignored;
+    size_t                 left, n_free = 0, n_all;
+    uint64_t               has = 0, uses = 0;
+
+    if (fr_cuda_enter(self, &d, &ignored) != FR_OK) /* who allocates will say so */
+        return wanted;
+    left = left_of(d);
+    if (wanted > left / 4 && d->driver->memory_info(&n_free, &n_all) == FR_CUDA_OK &&
+        d->driver->pool_get(d->pool, FR_CUDA_POOL_HAS, &has) == FR_CUDA_OK &&
+        d->driver->pool_get(d->pool, FR_CUDA_POOL_USES, &uses) == FR_CUDA_OK && n_free + (has - uses) < left)
+        left = n_free + (has - uses);
+    fr_cuda_leave(d);
+    return left < wanted ? left : wanted;
 }
 
 /* When memory is out: what the stream still holds comes back, and what the pool keeps. */
@@ -41,7 +84,7 @@ fr_cuda_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 
     if (fr_cuda_enter(self, &d, err) != FR_OK)
         return NULL;
-    if (fr_alloc_may_fail()) {
+    if (fr_alloc_may_fail() || n > left_of(d)) {
         result = FR_CUDA_OUT_OF_MEMORY;
     } else if ((result = d->driver->alloc(&address, n, d->pool, d->stream)) == FR_CUDA_OUT_OF_MEMORY) {
         result = try_again(d, &address, n);
@@ -102,6 +145,7 @@ fr_cuda_memory_trim(const struct fr_backend *self)
         return;
     if (fr_cuda_wait(d, &ignored) == FR_OK)
         d->driver->pool_trim(d->pool, 0);
+    fr_cuda_staging_free(d);
     fr_cuda_leave(d);
 }
 
@@ -113,36 +157,80 @@ count(uint64_t *n)
     pthread_mutex_unlock(&lock);
 }
 
-/* The driver has read the host's memory when it returns. */
-fr_status
-fr_cuda_copy_in(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *err)
+/* The driver has read the host's memory when it returns, which is not pinned. */
+static fr_status
+copy_in(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, bool beside, struct fr_err *err)
 {
     struct fr_cuda_device *d;
     fr_status              st = fr_cuda_enter(self, &d, err);
 
     if (st != FR_OK)
         return st;
-    if (n_bytes && (st = fr_cuda_needs_host(d, err)) == FR_OK)
-        st = fr_cuda_check(d->driver->copy_in((uint64_t)(uintptr_t)to, host, n_bytes, d->stream), "a copy to the device", err);
+    if ((st = fr_cuda_needs_host(d, err)) == FR_OK)
+        st = fr_cuda_bring_in(d, to, host, n_bytes, beside, err);
+    if (st == FR_ENOTSUP)
+        st = n_bytes == 0 ? FR_OK
+                          : fr_cuda_check(d->driver->copy_in((uint64_t)(uintptr_t)to, host, n_bytes, d->stream), "a copy to the device", err);
     fr_cuda_leave(d);
     count(&memory_of(self)->n_copies_in);
     return st;
 }
 
-fr_status
-fr_cuda_copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *err)
+static fr_status
+copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, bool beside, struct fr_err *err)
 {
     struct fr_cuda_device *d;
     fr_status              st = fr_cuda_enter(self, &d, err);
 
     if (st != FR_OK)
         return st;
-    if (n_bytes && (st = fr_cuda_needs_host(d, err)) == FR_OK)
-        st = fr_cuda_check(d->driver->copy_out(host, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy from the device", err);
-    if (st == FR_OK)
-        st = fr_cuda_wait(d, err);
+    if ((st = fr_cuda_needs_host(d, err)) == FR_OK)
+        st = fr_cuda_bring_out(d, host, from, n_bytes, beside, err);
+    if (st == FR_ENOTSUP) {
+        st = n_bytes == 0 ? FR_OK
+                          : fr_cuda_check(d->driver->copy_out(host, (uint64_t)(uintptr_t)from, n_bytes, d->stream), "a copy from the device", err);
+        if (st == FR_OK)
+            st = fr_cuda_wait(d, err);
+    }
     fr_cuda_leave(d);
     count(&memory_of(self)->n_copies_out);
+    return st;
+}
+
+fr_status
+fr_cuda_copy_in(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *err)
+{
+    return copy_in(self, to, host, n_bytes, false, err);
+}
+
+fr_status
+fr_cuda_copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    return copy_out(self, host, from, n_bytes, false, err);
+}
+
+fr_status
+fr_cuda_copy_in_beside(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *err)
+{
+    return copy_in(self, to, host, n_bytes, true, err);
+}
+
+fr_status
+fr_cuda_copy_out_beside(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *err)
+{
+    return copy_out(self, host, from, n_bytes, true, err);
+}
+
+fr_status
+fr_cuda_mark(const struct fr_backend *self, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    fr_status              st = fr_cuda_enter(self, &d, err);
+
+    if (st != FR_OK)
+        return st;
+    st = fr_cuda_set_mark(d, err);
+    fr_cuda_leave(d);
     return st;
 }
 
