@@ -803,25 +803,32 @@ say(out)
     assert device == cpu
 
 
+SCALED = """
+def scaled(factors):                            # with their sums, so that none of it can be computed chunk by chunk
+    some = [t * float(k) for k in factors]
+    return some + [s.sum() for s in some]
+"""
+
+
 def test_memory_runs_out():
     """A typed error, and everything that was there is as it was; smaller things go on."""
-    out = said("""
+    out = said(SCALED + """
 x = np.arange(1 << 17, dtype="f8")
 t = frit.asarray(x)
 kept = t * 2
 frit.eval(kept)
-e = error(lambda: frit.eval([t * float(k) for k in range(2, 9)]))
+e = error(lambda: frit.eval(scaled(range(2, 9))))
 say([e, bool((np.asarray(kept) == 2 * x).all()), np.asarray(t + 1)[5], x[5], 0])
 """, FAKE_CUDA_MB="4")
     assert out[0][0] == "MemoryError" and "nable to allocate" in out[0][1] and out[1:4] == [True, 6, 5]
 
 
 def test_fifty_times_out_of_memory_leaves_nothing_behind():
-    assert said("""
+    assert said(SCALED + """
 x = np.arange(1 << 17, dtype="f8")
 t = frit.asarray(x)
 n = 0
-for k in range(50): n += error(lambda: frit.eval([t * float(j + k) for j in range(2, 9)]))[0] == "MemoryError"
+for k in range(50): n += error(lambda: frit.eval(scaled(range(2 + k, 9 + k))))[0] == "MemoryError"
 gc.collect()
 r = np.asarray(t + 1)[7]
 del t

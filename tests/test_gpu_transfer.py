@@ -174,3 +174,208 @@ lib.fake_cuda_lose(1)
 say([error(work), error(work), bool((x == kept).all())])
 """)
     assert whole and first[0] == again[0] == "RuntimeError" and "CUDA" in first[1], (first, again)
+
+
+# ---- data larger than the device -----------------------------------------------------------------
+
+CHUNKS = """
+def arrays(*shapes, dtype="f4"):
+    return [(rng.integers(-50, 50, size=s) / (7 if dtype[0] == "f" else 1)).astype(dtype) for s in shapes]
+def same(a, b):
+    a, b = ([x] if not isinstance(x, (tuple, list)) else x for x in (a, b))
+    return len(a) == len(b) and all(np.asarray(x).dtype == np.asarray(y).dtype and np.asarray(x).tobytes() == np.asarray(y).tobytes() for x, y in zip(a, b))
+def run(f, *args):
+    '''Whether it has the CPU's bits, arguments included; chunks; whether memory stayed below the limit.'''
+    there, here = [a.copy() for a in args], [a.copy() for a in args]
+    want = frit.accelerate(lambda *a: f(*a), device="cpu")(*here)
+    _core.stats_reset()
+    before = _core.stats()["n_chunked"]
+    got = frit.accelerate(lambda *a: f(*a), device="cuda")(*there)
+    peak, limit = frit.device("cuda").memory()["peak_bytes"], int(os.environ.get("FRIT_DEVICE_MB", "4096")) << 20
+    return [same(got, want) and same(there, here), _core.stats()["n_chunked"] - before, peak <= limit]
+"""
+ONE_MB = {"FRIT_DEVICE_MB": "1", "FRIT_EAGER_ELEMS": "0"}
+
+
+def in_chunks(code, **env):
+    return said(CHUNKS + code, **{**ONE_MB, **env})
+
+
+def test_a_memory_map_that_is_larger_than_the_device(tmp_path):
+    """64 MiB through 4: the CPU's bits, each byte copied once, and while a chunk is computed others are copied."""
+    assert in_chunks(f"""
+x = np.memmap({str(tmp_path / "map")!r}, "f4", "w+", shape=(1 << 16, 256))
+for i in range(0, len(x), 4096): x[i:i + 4096] = rng.integers(-50, 50, size=(4096, 256)) / 7
+y, n = counted(lambda: frit.accelerate(lambda x: x * 2 + 1, device="cuda")(np.asarray(x)))
+memory, chunks = frit.device("cuda").memory(), _core.stats()["n_chunked"]
+copies = [memory["n_copies_in"], memory["n_copies_out"]]
+say([bool((y == x * 2 + 1).all()), memory["peak_bytes"] < 4 << 20, chunks == copies[0] == copies[1] == n["n_launches"], 64 < chunks < 100,
+     n["load_bytes"] == n["store_bytes"] == x.nbytes, n["n_overlapped"] > chunks, memory["live_bytes"], left()])
+""", FRIT_DEVICE_MB="4", FRIT_TUNE="helper_nice=0", FRIT_JIT="auto") == [True] * 6 + [0, [0] * 5]
+
+
+PROGRAMS = """
+x, y, row, column = arrays((3001, 100), (3001, 100), (100,), (3001, 1))
+three = arrays((1009, 3, 100))[0]
+def softmax(x): e = np.exp(x - x.max(1, keepdims=True)); return e / e.sum(1, keepdims=True)
+def norm(x, row): d = x - x.mean(1, keepdims=True); return d / np.sqrt((d * d).mean(1, keepdims=True) + 1) * row
+def several(x, y): z = x + y; return z * 2, z.sum(1), z.argmax(1), np.cumsum(z, axis=1)
+def store(x, y): x[...] = x * 2 + y
+def windows(x, y): x[:, 1:-1] *= y[:, 2:]; x[:, ::3] += 1
+def into(x, y): np.multiply(x, y, out=y); return x[:, 0] + y[:, -1]
+def small_too(x, row): row *= 2; return x + row, row.sum()
+programs = {
+    "chain": (lambda x, y: (x + y) * x - y * 2, x, y), "row": (lambda x, r, c: x * r + c, x, row, column), "softmax": (softmax, x), "norm": (norm, x, row),
+    "several": (several, x, y), "store": (store, x, y), "windows": (windows, x, y), "into": (into, x, y), "small": (lambda x, r: x * (r - r.max()), x, row),
+    "back": (lambda x: x[::-1] * 2, x), "stencil": (lambda x: x[2:] - 2 * x[1:-1] + x[:-2], x), "flat": (lambda x: x.ravel()[7:-3] * 2, x),
+    "columns": (lambda x: x[:, 10:20] + 1, x), "turned": (lambda x: x.T * 2, x), "scan": (lambda x: np.cumsum(x * 2, axis=1), x), "joined": (lambda x, y: np.hstack([x, y * 2]), x, y),
+    "middle": (lambda x: x.max(1) + x.min(1), three), "bytes": (lambda x: (x > 0) & (x < 3), x), "wider": (lambda x: x.astype("f8") * 2, x),
+    "iota": (lambda x: x + np.arange(3001)[:, None], x)}
+"""
+
+
+def test_programs_in_chunks():
+    """Views, broadcast operands, rows, scans, stores, several results: the CPU's bits, chunk by chunk, below the limit."""
+    found = in_chunks(PROGRAMS + "say({name: run(*p) for name, p in programs.items()})")
+    assert len(found) == 20 and {name: f for name, f in found.items() if not f[0] or f[1] < 3 or not f[2]} == {}
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f8", "c16", "?"])
+def test_dtypes_and_odd_sizes_in_chunks(dtype):
+    """The last chunk is short; chunks begin anywhere in a line of memory."""
+    found = in_chunks(f"""
+def f(x, y): z = x {"&" if dtype == "?" else "+"} y; return z, z.any(1), x[:, 3:] == y[:, :-3]
+def store(x, y): x[1:, 1:] = y[1:, :-1]
+say([run(g, *arrays((n, m), (n, m), dtype={dtype!r})) for n, m in ((1501, 13), (3001, 7), (333, 101)) for g in (f, store)])
+""", FRIT_DEVICE_MB="0", FAKE_CUDA_TOTAL_KB="16")
+    assert [f[0] for f in found] == [True] * 6 and [f[1] >= 2 for f in found] == [True] * 6, found
+
+
+def test_tensors_in_chunks():
+    """What does not fit stays on the host, and so do results; what is on the device is not copied."""
+    assert in_chunks("""
+x, y, small = arrays((3001, 100), (3001, 100), (3001, 10))
+with frit.device("cuda"):
+    a, b = frit.asarray(x), frit.asarray(small)
+    frit.eval(b := b * 2)
+    at = frit.device("cuda").memory()
+    c = a + b[:, :1]
+    frit.eval(c)
+    now = frit.device("cuda").memory()
+    d = c * 2; d += 1; d[:, 1:] *= b[:, 1:2]
+    right = [bool((np.asarray(c) == x + (small * 2)[:, :1]).all())]
+e = (x + (small * 2)[:, :1]) * 2 + 1; e[:, 1:] *= (small * 2)[:, 1:2]
+right.append(bool((np.asarray(d) == e).all()))
+chunks = _core.stats()["n_chunked"]
+say([c.device, d.device, right, chunks > 10, now["live_bytes"] == at["live_bytes"], now["peak_bytes"] <= 1 << 20])
+""") == ["cuda:0", "cuda:0", [True, True], True, True, True]
+
+
+def test_calls_that_come_again_in_chunks():
+    """A call that is replayed runs in chunks, too."""
+    assert in_chunks("""
+def f(x, y): x += 1; return x * y + 1, x.sum(1)
+call, replays, wrong = frit.accelerate(f, device="cuda"), 0, []
+for k in range(60):
+    x, y = arrays((301, 10), (301, 10))
+    want = f(u := x.copy(), y)
+    before = _core.stats()
+    got = call(x, y)
+    now = _core.stats()
+    if not same(got, want) or not same(x, u) or now["n_chunked"] - before["n_chunked"] < 3: wrong.append(k)
+    replays += now["n_replayed"] - before["n_replayed"]
+say([replays > 5, wrong])
+""", FRIT_DEVICE_MB="0", FAKE_CUDA_TOTAL_KB="16") == [True, []]
+
+
+def test_what_can_not_be_cut():
+    """Sums along the axis, products, what lies crosswise: an error as ever that names the plan's bytes, and the arguments are whole."""
+    found = in_chunks("""
+x, y = arrays((3001, 100), (3001, 100))
+kept = x.copy()
+def total(x): z = x * 2; return z, z.sum()
+def store(x): x -= x.sum(0)
+found = [error(frit.accelerate(f, device="cuda"), *a) for f, *a in
+         ((total, x), (store, x), (lambda x, y: x[:, :50] @ y[:50], x, y), (lambda x, y: x + y, x, np.asfortranarray(y)), (lambda x: x.sum(0), x))]
+say([found, bool((x == kept).all()), _core.stats()["n_chunked"], frit.device("cuda").memory()["live_bytes"], left()])
+""")
+    assert [e and e[0] for e in found[0]] == ["MemoryError"] * 5 and all("Unable to allocate" in e[1] for e in found[0]), found
+    assert found[1:] == [True, 0, 0, [0] * 5]
+
+
+def test_memory_that_others_have():
+    """It was thought to fit, and does not: it is run in chunks before anything has been written over."""
+    assert in_chunks("""
+x, y = arrays((3001, 100), (3001, 100))
+def f(x, y): z = np.cumsum(x, axis=1); return z * y
+def store(x): x *= 2
+kept, got = x.copy(), []
+first = error(lambda: got.append(frit.accelerate(f, device="cuda")(x, y)))
+chunks = _core.stats()["n_chunked"]
+right = same(got, f(x, y))
+second = error(frit.accelerate(store, device="cuda"), x)
+say([first, right, chunks > 3, second, bool((x == kept * 2).all()), _core.stats()["n_chunked"] - chunks > 1, left()])
+""", FRIT_DEVICE_MB="0", FAKE_CUDA_TOTAL_KB="65536", FAKE_CUDA_MB="1") == [None, True, True, None, True, True, [0] * 5]
+
+
+CHUNKS_FAILING = """
+x, y = arrays((600, 100), (600, 100))
+def f(x, y): z = x + y; return z * 2, z.max(1)
+def store(x, y): x[:, 1:] += y[:, 1:]
+"""
+
+
+@pytest.mark.parametrize("name", ["f", "store"])
+def test_the_nth_call_of_the_driver_fails_in_chunks(name):
+    """An error that names CUDA, or the right values. What is only read is whole; what is written over may be so in part, chunk by chunk."""
+    n, wrong, rest = in_chunks(CHUNKS_FAILING + f"""
+g = {name}
+n, wrong = 0, []
+want_x = x.copy()
+want = g(want_x, y)
+kept = y.copy()
+def work():
+    a = x.copy()
+    try: return frit.accelerate(g, device="cuda")(a, y), a
+    finally:
+        if not ((a == x) | (a == want_x)).all() or not (y == kept).all(): wrong.append([n, "host"])
+while True:
+    n += 1
+    _core.memory_trim()
+    before = fake_gpu.counts()["n_calls"]
+    lib.fake_cuda_fail(n)
+    try:
+        got, a = work()
+    except RuntimeError as e:
+        if "CUDA" not in str(e): wrong.append([n, str(e)])
+    else:
+        if not (a == want_x).all() or (want and not same(got, want)): wrong.append([n, "bits"])
+        if fake_gpu.counts()["n_calls"] - before < n: break
+lib.fake_cuda_fail(0)
+say([n, wrong[:9], left()])
+""", FRIT_DEVICE_MB="0", FAKE_CUDA_TOTAL_KB="250")
+    assert n > 150 and wrong == [] and rest[0] <= 3 and rest[1:] == [0] * 4, (n, wrong, rest)
+
+
+def test_an_interrupt_between_chunks():
+    """Ctrl-C ends what only reads, at the next chunk; what writes over its arguments goes on to its end."""
+    first, n, second, whole, rest = in_chunks("""
+import signal, threading
+def interrupted(f, *args):
+    before = _core.stats()["n_chunked"]
+    def send():
+        while _core.stats()["n_chunked"] < before + 2: pass
+        os.kill(os.getpid(), signal.SIGINT)
+    t = threading.Thread(target=send)
+    t.start()
+    e = error(frit.accelerate(f, device="cuda"), *args)
+    t.join()
+    return e and e[0], _core.stats()["n_chunked"] - before
+def store(x): x *= 2
+x, = arrays((30001, 100))
+kept = x.copy()
+first, n = interrupted(lambda x: x * 2 + 1, x)
+second, m = interrupted(store, x)
+say([first, n, second, m > 20 and bool((x == kept * 2).all()), left("n_blocks_live n_pinned_live")])
+""")
+    assert first == "KeyboardInterrupt" and n < 20 and second in (None, "KeyboardInterrupt") and whole and rest == [0, 0], (first, n, second, whole, rest)

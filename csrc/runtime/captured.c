@@ -279,19 +279,16 @@ take_result(const struct fr_captured *r, const struct result *x, struct fr_tenso
     return st;
 }
 
-/* Runs the plan with a backend that has memory of its own. */
 static fr_status
-run_apart(const struct fr_captured *r, const struct fr_inputs *inputs, struct fr_err *err)
+lend_arguments(struct fr_plan *p, const void *what, struct fr_lent *lent, struct fr_err *err)
 {
-    struct fr_lent *lent = fr_lent_new(r->plan, err);
-    fr_status       st = FR_OK;
+    const struct fr_captured *r = what;
+    fr_status                 st = FR_OK;
 
-    if (!lent)
-        return FR_ENOMEM;
     for (int i = 0; i < r->n_leaves && st == FR_OK; i++)
         if (r->leaf[i].arg != NOBODY)
-            st = fr_lend(r->plan, lent, r->leaf[i].node, r->leaf[i].low, r->leaf[i].n_bytes, err);
-    return fr_plan_run_lent(r->plan, inputs, lent, st, err);
+            st = fr_lend(p, lent, r->leaf[i].node, r->leaf[i].low, r->leaf[i].n_bytes, err);
+    return st;
 }
 
 fr_status
@@ -313,7 +310,8 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
         if (r->leaf[i].arg != NOBODY)
             p->base[r->leaf[i].node] = memory[r->leaf[i].arg] - r->leaf[i].offset;
     kept = r->writes ? fr_judge_keep(p, NULL, &few) : NULL;
-    st = FR_LIKELY(fr_plan_by(p)->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(r, &inputs, err);
+    st = FR_LIKELY(fr_plan_by(p)->is_host) ? fr_plan_run(p, &inputs, err)
+                                         : fr_plan_run_apart(p, &inputs, NULL, lend_arguments, r, err);
     raised = fr_fpe_raised();
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_is_due(&r->memory, raised | fr_judge_unseen, warns)) {
         if (r->writes && !kept) {

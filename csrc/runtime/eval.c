@@ -176,15 +176,13 @@ static fr_status
 run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 {
     const struct fr_backend *by = fr_plan_by(p);
-    struct fr_lent          *lent = fr_lent_new(p, err);
-    const bool               is_shared = lent && touches_away(p);
+    const bool               is_shared = touches_away(p);
     fr_status                st;
 
-    if (!lent)
-        return FR_ENOMEM;
     /* On their line: what others have begun, and what they begin. */
     st = is_shared ? by->order(by, 0, false, err) : FR_OK;
-    st = fr_plan_run_lent(p, inputs, lent, st == FR_OK ? fr_lend_leaves(p, gathered.id, lent, err) : st, err);
+    if (st == FR_OK)
+        st = fr_plan_run_apart(p, inputs, gathered.id, fr_lend_leaves, gathered.id, err);
     if (is_shared && st == FR_OK && (st = by->order(by, 0, true, err)) != FR_OK)
         fr_plan_drop_fresh(p);
     settle_lost(p, st == FR_OK);

@@ -14,8 +14,8 @@ struct fr_lent {
     } of[];
 };
 
-struct fr_lent *
-fr_lent_new(const struct fr_plan *p, struct fr_err *err)
+static struct fr_lent *
+lent_new(const struct fr_plan *p, struct fr_err *err)
 {
     struct fr_lent *lent = fr_malloc(sizeof *lent + (size_t)p->n_leaves * sizeof *lent->of);
 
@@ -55,9 +55,10 @@ fr_lend(struct fr_plan *p, struct fr_lent *lent, int node, int64_t first, int64_
 }
 
 fr_status
-fr_lend_leaves(struct fr_plan *p, const fr_ref *id, struct fr_lent *lent, struct fr_err *err)
+fr_lend_leaves(struct fr_plan *p, const void *what, struct fr_lent *lent, struct fr_err *err)
 {
     const struct fr_backend *by = fr_plan_by(p);
+    const fr_ref            *id = what;
     fr_status st = FR_OK;
 
     for (int i = 0; i < p->n_leaves && st == FR_OK; i++) {
@@ -103,13 +104,77 @@ take_back(struct fr_plan *p, struct fr_lent *lent, bool ran, struct fr_err *err)
     return st;
 }
 
-fr_status
-fr_plan_run_lent(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_lent *lent, fr_status lending, struct fr_err *err)
+/* With all of it in memory there. */
+static fr_status
+run_lent(struct fr_plan *p, const struct fr_inputs *inputs, fr_lend_fn *lend, const void *what, struct fr_err *err)
 {
-    fr_status st = lending == FR_OK ? fr_plan_run(p, inputs, err) : lending;
-    fr_status back = take_back(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
+    struct fr_lent *lent = lent_new(p, err);
+    fr_status       st, back;
 
+    p->begun = false;
+    if (!lent)
+        return FR_ENOMEM;
+    if ((st = lend(p, what, lent, err)) == FR_OK)
+        st = fr_plan_run(p, inputs, err);
+    back = take_back(p, lent, st == FR_OK, st == FR_OK ? err : NULL);
     if (st == FR_OK && back != FR_OK)
         fr_plan_drop_fresh(p);
     return st == FR_OK ? back : st;
+}
+
+static bool
+is_there(const struct fr_plan *p, const fr_ref *id, int node)
+{
+    return id && fr_nodes[id[p->given[node]]].v.buffer->home == fr_plan_by(p);
+}
+
+/* Whether there is too little memory for what a run would have there. */
+static bool
+is_too_large(const struct fr_plan *p, const fr_ref *id)
+{
+    const struct fr_backend *by = fr_plan_by(p);
+    int64_t                  n_bytes = p->new_bytes + fr_plan_temporary_bytes(p, 1);
+
+    for (int i = 0; i < p->n_leaves; i++)
+        n_bytes += is_there(p, id, p->placed[i]) ? 0 : p->place[p->placed[i]].bytes;
+    return by->room && by->room(by, (size_t)n_bytes) < (size_t)n_bytes;
+}
+
+/* FR_ENOTSUP where that can not be; leaves have their memory there or on the host. */
+static fr_status
+run_chunks(struct fr_plan *p, const struct fr_inputs *inputs, const fr_ref *id, struct fr_err *err)
+{
+    bool     *there = fr_calloc((size_t)p->n_leaves + 1, sizeof *there);
+    fr_status st = FR_OK;
+
+    if (!there)
+        return fr_no_memory(err, "a plan in chunks");
+    for (int i = 0; i < p->n_leaves && st == FR_OK; i++) {
+        there[i] = is_there(p, id, p->placed[i]);
+        if (id && !there[i] && fr_nodes[id[p->given[p->placed[i]]]].v.buffer->home)
+            st = FR_ENOTSUP; /* it is with a third */
+    }
+    if (st == FR_OK)
+        st = fr_plan_run_chunks(p, inputs, there, err);
+    fr_free(there);
+    return st;
+}
+
+fr_status
+fr_plan_run_apart(struct fr_plan *p, const struct fr_inputs *inputs, const fr_ref *id, fr_lend_fn *lend, const void *what,
+                  struct fr_err *err)
+{
+    const bool too_large = is_too_large(p, id);
+    fr_status  st = too_large ? run_chunks(p, inputs, id, err) : FR_ENOTSUP, chunks;
+
+    if (st != FR_ENOTSUP)
+        return st;
+    st = run_lent(p, inputs, lend, what, err);
+    /* Memory that others have taken. A run that has written over what it reads can not be made again. */
+    if (st != FR_ENOMEM || too_large || !fr_plan_by(p)->room || (p->n_lost && p->begun))
+        return st;
+    for (int i = 0; id && i < p->n_leaves; i++)
+        p->base[p->placed[i]] = fr_nodes[id[p->given[p->placed[i]]]].v.buffer->mem;
+    chunks = run_chunks(p, inputs, id, err);
+    return chunks == FR_ENOTSUP ? st : chunks;
 }

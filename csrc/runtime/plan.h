@@ -262,6 +262,7 @@ struct fr_plan {
     int              n_moving;
     struct fr_move  *move;               /* [n_moving] as this is */
     bool             running;
+    bool             begun;              /* steps of the last run, which may have failed */
     uint32_t         n_captured;       /* that hold it */
     struct fr_layout **held;             /* references to the key's layouts if the graph has others */
     int              n_held;
@@ -365,13 +366,22 @@ fr_status fr_eager_run(fr_ref, struct fr_buffer **out, struct fr_err *);
 
 /* What is lent to a run by a backend with memory of its own: p->base of leaves on the host becomes where a copy is. */
 struct fr_lent;
-struct fr_lent *fr_lent_new(const struct fr_plan *, struct fr_err *);
+typedef fr_status fr_lend_fn(struct fr_plan *, const void *what, struct fr_lent *, struct fr_err *);
 /* One leaf, of which so many bytes, from `first` on, are in memory; all those of these nodes. */
 fr_status fr_lend(struct fr_plan *, struct fr_lent *, int node, int64_t first, int64_t n_bytes, struct fr_err *);
-fr_status fr_lend_leaves(struct fr_plan *, const fr_ref *id, struct fr_lent *, struct fr_err *);
+fr_status fr_lend_leaves(struct fr_plan *, const void *id, struct fr_lent *, struct fr_err *);
 struct fr_inputs;
-/* fr_plan_run, if lending went well; then what was written over is copied back, and p->base is as before. */
-fr_status fr_plan_run_lent(struct fr_plan *, const struct fr_inputs *, struct fr_lent *, fr_status lending, struct fr_err *);
+/* fr_plan_run by such a backend, over what is lent by the function; then what was written over is copied back, and p->base is as
+ * before. Or chunk by chunk, where there is no memory for all of it. id: the nodes whose buffers its leaves have; NULL: they are on
+ * the host. */
+fr_status fr_plan_run_apart(struct fr_plan *, const struct fr_inputs *, const fr_ref *id, fr_lend_fn *, const void *what,
+                            struct fr_err *);
+
+/* ---- chunk_run.c ---- */
+
+/* The same, chunk by chunk, with a backend that says what room it has. p->base of leaves is where they are: there, or on the host.
+ * FR_ENOTSUP, without a message: it can not be. */
+fr_status fr_plan_run_chunks(struct fr_plan *, const struct fr_inputs *, const bool *is_there, struct fr_err *);
 
 /* ---- run.c ---- */
 
@@ -384,6 +394,8 @@ struct fr_inputs {
  * or dropped; on failure nothing is there. */
 fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err *);
 void      fr_plan_drop_fresh(struct fr_plan *);
+/* The numbers of a launch. */
+void      fr_step_bind_scalars(const struct fr_step *, const struct fr_inputs *);
 
 /* ---- eval.c ---- */
 

@@ -49,6 +49,18 @@ place_nodes(struct fr_plan *p, char *arena, int64_t n_temporary, struct fr_err *
     return FR_OK;
 }
 
+void
+fr_step_bind_scalars(const struct fr_step *s, const struct fr_inputs *inputs)
+{
+    for (int i = 0; s->kind == FR_STEP_LAUNCH && i < s->n_instances; i++) {
+        struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)s->instance[i].scalars;
+
+        for (int k = 0; k < s->kernel->nest->n_scalars; k++)
+            if (FR_LIKELY(s->scalar[i][k] >= 0))
+                values[k] = inputs->scalar[s->scalar[i][k]];
+    }
+}
+
 static void
 bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs, char *scratch)
 {
@@ -56,17 +68,13 @@ bind_step(struct fr_plan *p, struct fr_step *s, const struct fr_inputs *inputs, 
         const struct fr_binding *b = s->binding[i];
         struct fr_instance      *in = &s->instance[i];
         int n_op = fr_step_operands(s);
-        int n_scalars = s->kind == FR_STEP_LAUNCH ? s->kernel->nest->n_scalars : 0;
-        struct fr_scalar_bits *values = (struct fr_scalar_bits *)(uintptr_t)in->scalars;
 
         in->scratch = scratch;
         for (int k = 0; k < n_op; k++)
             in->ptr[k] = b[k].node < 0 ? (char *)0 + b[k].offset
                                        : p->base[b[k].node] + fr_binding_at(&b[k], inputs->moving);
-        for (int k = 0; k < n_scalars; k++)
-            if (FR_LIKELY(s->scalar[i][k] >= 0))
-                values[k] = inputs->scalar[s->scalar[i][k]];
     }
+    fr_step_bind_scalars(s, inputs);
 }
 
 static fr_status
@@ -204,6 +212,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     struct fr_err said;
     fr_status st;
 
+    p->begun = false;
     if (n_temporary && !(arena = by->alloc(by, (size_t)n_temporary, &said)))
         return fr_backend_refused(&said, err, "Unable to allocate %lld bytes for temporaries of this evaluation",
                                   (long long)n_temporary);
@@ -220,7 +229,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     fr_counted.n_evals++;
     fr_planner_notice();
     fr_fpe_begin();
-    p->running = true;
+    p->running = p->begun = true;
     if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
         st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
     } else {

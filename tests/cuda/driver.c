@@ -13,7 +13,8 @@
  *     failures  the n-th call fails (fake_cuda_fail); the device is lost at the n-th launch (fake_cuda_lose): from then on
  *               everything fails
  *
- * FAKE_CUDA_MB: its memory. FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes.
+ * FAKE_CUDA_MB: its memory; FAKE_CUDA_TOTAL_KB: what it says of that, so that programs run chunk by chunk whose chunks fit, and others all the same.
+ * FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes.
  * FAKE_CUDA_REPORT: a file to which a line is added when the process ends. What is left at the end, and what kernels did, fake_cuda_counts says. */
 #include <pthread.h>
 #include <stdio.h>
@@ -541,7 +542,15 @@ cuDeviceGet(int *device, int ordinal)
 }
 
 EXPORT int cuDeviceGetName(char *name, int cap, int device) { snprintf(name, (size_t)cap, "no GPU %d", device); return OK; }
-EXPORT int cuDeviceTotalMem_v2(size_t *n, int device) { (void)device; *n = capacity; return OK; }
+EXPORT int
+cuDeviceTotalMem_v2(size_t *n, int device)
+{
+    const char *kb = getenv("FAKE_CUDA_TOTAL_KB");
+
+    (void)device;
+    *n = kb ? (size_t)atol(kb) << 10 : capacity;
+    return OK;
+}
 
 EXPORT int
 cuDeviceGetAttribute(int *value, int attribute, int device)

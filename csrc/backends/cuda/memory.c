@@ -84,7 +84,7 @@ fr_cuda_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 
     if (fr_cuda_enter(self, &d, err) != FR_OK)
         return NULL;
-    if (fr_alloc_may_fail() || n > left_of(d)) {
+    if (fr_alloc_may_fail() || (fr_env.device_mb && n > left_of(d))) {
         result = FR_CUDA_OUT_OF_MEMORY;
     } else if ((result = d->driver->alloc(&address, n, d->pool, d->stream)) == FR_CUDA_OUT_OF_MEMORY) {
         result = try_again(d, &address, n);
