@@ -240,6 +240,33 @@ def test_programs_in_chunks():
     assert len(found) == 20 and {name: f for name, f in found.items() if not f[0] or f[1] < 3 or not f[2]} == {}
 
 
+def test_products_and_takes_in_chunks():
+    """Along the rows of the left matrix, or matrices of a stack; along indices, or an axis that they do not choose from."""
+    found = in_chunks("""
+a, w, v, stack, more = arrays((3001, 20), (20, 30), (20,), (501, 20, 6), (501, 6, 7), dtype="i8")
+f, g, table = arrays((3001, 20), (20, 30), (100, 10))
+rows, columns = rng.integers(0, 100, 3001), rng.integers(-20, 20, (9, 2))
+programs = {
+    "rows": (lambda a, w: a @ w + 1, a, w), "vector": (lambda a, v: a @ v, a, v), "stacks": (lambda s, m: s @ m * 2, stack, more), "stack": (lambda s, m: s @ m, stack, more[0]),
+    "left": (lambda w, s: w @ s, w.T.copy(), stack), "two": (lambda a, w: np.maximum((a @ w) @ w.T, 0), a, w), "weights": (lambda a, w: a @ (w * 2 - w.max(0)), a, w),
+    "floats": (lambda f, g: np.maximum(f.round() @ g.round(), 0).sum(1), f, g), "take": (lambda t, i: t[i] * 2, table, rows),
+    "columns": (lambda a, i: np.take(a, i, axis=1) + 1, a, columns)}
+say({name: run(*p) for name, p in programs.items()})
+""", FRIT_DEVICE_MB="0", FAKE_CUDA_TOTAL_KB="64")
+    assert len(found) == 10 and {name: f for name, f in found.items() if not f[0] or f[1] < 3} == {}
+
+
+def test_few_rows_of_large_memory():
+    """Only what is touched goes there, whatever is done with it: one chunk."""
+    found = in_chunks("""
+x, y = arrays((3001, 100), (100,))
+def store(x, y): x[7:9] -= x[5:25].sum(0); x[20] = y
+found = [run(f, *a) for f, *a in ((lambda x: x[5:25].sum(0), x), (lambda x: x[:50].round().T @ x[50:100].round(), x), (lambda x: x[:20, ::-1].sum(), x))]
+say([found, len(found), run(store, x, y), frit.device("cuda").memory()["peak_bytes"]])
+""")
+    assert found[0] == [[True, 1, True]] * 3 and found[2][:2] == [True, 1] and found[3] < 50000, found
+
+
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f8", "c16", "?"])
 def test_dtypes_and_odd_sizes_in_chunks(dtype):
     """The last chunk is short; chunks begin anywhere in a line of memory."""
@@ -296,7 +323,7 @@ kept = x.copy()
 def total(x): z = x * 2; return z, z.sum()
 def store(x): x -= x.sum(0)
 found = [error(frit.accelerate(f, device="cuda"), *a) for f, *a in
-         ((total, x), (store, x), (lambda x, y: x[:, :50] @ y[:50], x, y), (lambda x, y: x + y, x, np.asfortranarray(y)), (lambda x: x.sum(0), x))]
+         ((total, x), (store, x), (lambda x, y: x.T @ y, x, y), (lambda x, y: x + y, x, np.asfortranarray(y)), (lambda x: x.sum(0), x))]
 say([found, bool((x == kept).all()), _core.stats()["n_chunked"], frit.device("cuda").memory()["live_bytes"], left()])
 """)
     assert [e and e[0] for e in found[0]] == ["MemoryError"] * 5 and all("Unable to allocate" in e[1] for e in found[0]), found

@@ -1,8 +1,8 @@
-/* runtime/chunk_run.c -- runs a plan chunk by chunk, where a backend has no memory for all of it. chunks.c says what a chunk
- * is. Called by lend.c.
+/* runtime/chunk_run.c -- runs a plan chunk by chunk, where a backend has no memory for all of it. Called by lend.c; what a
+ * chunk is, chunks.c says.
  *
- * While a chunk is computed, the next one goes there and what the one before has made comes back, so of what is copied there
- * are two. Results are on the host then. */
+ * While a chunk is computed, the next one goes there and what the one before has made comes back, so of what is copied
+ * there are two. Results are on the host then. */
 #include <string.h>
 
 #include "base/fpe.h"
@@ -17,6 +17,7 @@ struct run {
     const struct fr_backend *by;
     const struct fr_inputs  *inputs;
     struct fr_chunks         c;
+    struct fr_layouts        layouts;     /* of what calls are given */
     char                  *(*slot)[2];    /* [n_nodes] its memory there; NULL: none */
     struct fr_instance      *instance;    /* room for those of a step */
     char                   **ptr;         /* and for their operands */
@@ -56,8 +57,9 @@ place_of(const struct run *r, int node, int64_t chunk, int64_t first)
 static fr_status
 no_room(const struct run *r, const struct fr_err *said, size_t n_bytes, struct fr_err *err)
 {
-    return fr_backend_refused(said, err, "Unable to allocate %zu bytes for a chunk: this evaluation needs %lld bytes for results and %lld "
-                              "for temporaries", n_bytes, (long long)r->p->new_bytes, (long long)fr_plan_temporary_bytes(r->p, 1));
+    return fr_backend_refused(said, err, "Unable to allocate %zu bytes for a chunk: this evaluation needs %lld bytes for results "
+                              "and %lld for temporaries",
+                              n_bytes, (long long)r->p->new_bytes, (long long)fr_plan_temporary_bytes(r->p, 1));
 }
 
 /* Of one root, beside what is there already. What moves of the results is the host's. */
@@ -65,7 +67,8 @@ static fr_status
 place_root(struct run *r, int node, struct fr_err *err)
 {
     const struct fr_chunk_root *root = &r->c.root[node];
-    const bool                  is_new = r->p->place[node].kind == FR_PLACE_NEW, is_used = root->is_read || root->is_written;
+    const bool                  is_new = r->p->place[node].kind == FR_PLACE_NEW;
+    const bool                  is_used = root->is_read || root->is_written;
     struct fr_err               said;
 
     if (is_new) {
@@ -151,10 +154,11 @@ carry(const struct run *r, bool moves, bool out, int64_t chunk, struct fr_err *e
 
 /* Where an operand begins. */
 static char *
-operand_at(const struct run *r, int64_t chunk, const struct fr_binding *b, const int64_t *stride, const struct fr_chunk_item *it)
+operand_at(const struct run *r, int64_t chunk, int step, int instance, int k)
 {
+    const struct fr_binding    *b = &r->p->step[step].binding[instance][k];
     const int64_t               first = first_of(chunk, r), here = fr_binding_at(b, r->inputs->moving);
-    const int64_t               moved = it->axis < 0 ? 0 : first * it->per * stride[it->axis];
+    const int64_t               moved = first * fr_chunk_step(&r->c, step, instance, k);
     const struct fr_chunk_root *root;
     int64_t                     from;
     int                         n;
@@ -186,13 +190,45 @@ find_instances(struct run *r, int step, int64_t chunk)
         *in = s->instance[i];
         in->own = NULL;
         in->ptr = r->ptr + (size_t)n * (size_t)n_op;
-        if (it->axis >= 0)
+        if (it->axis >= 0 && s->kind != FR_STEP_CALL)
             fr_instance_cut(in, it->axis, units_of(chunk, r) * it->per);
         for (int k = 0; k < n_op; k++)
-            in->ptr[k] = operand_at(r, chunk, &s->binding[i][k], in->stride + (size_t)k * (size_t)(in->n_outer + 2), it);
+            in->ptr[k] = operand_at(r, chunk, step, i, k);
         n++;
     }
     return n;
+}
+
+/* A layout with so many indices of its first axis, among those of the run. */
+static const struct fr_layout *
+cut_layout(struct run *r, const struct fr_layout *l, int64_t n)
+{
+    int64_t           dims[FR_MAX_DIMS];
+    struct fr_layout *out;
+
+    memcpy(dims, fr_layout_dims(l), (size_t)l->ndim * sizeof *dims);
+    dims[0] = n;
+    fr_layouts_use(&r->layouts);
+    out = fr_layout_get(l->ndim, dims, fr_layout_strides(l));
+    fr_layouts_use(NULL);
+    return out;
+}
+
+static fr_status
+run_call(struct run *r, int step, int64_t chunk, struct fr_err *err)
+{
+    struct fr_call              call = r->p->step[step].call;
+    const struct fr_chunk_item *it = &r->c.item[step][0];
+    const int64_t               n = units_of(chunk, r) * it->per;
+
+    for (int k = 0; it->axis >= 0 && k <= call.n_in; k++) {
+        const struct fr_layout **l = k < call.n_in ? &call.in[k] : &call.out;
+
+        if (fr_chunk_cuts(&call, k) && !(*l = cut_layout(r, *l, n)))
+            return fr_no_memory(err, "a call in chunks");
+    }
+    fr_count_way(call.op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled);
+    return r->by->call(r->by, &call, r->instance->ptr, err);
 }
 
 static fr_status
@@ -209,6 +245,8 @@ run_chunk(struct run *r, int64_t chunk, struct fr_err *err)
         if (s->kind == FR_STEP_SCAN) {
             st = r->by->scan(r->by, s->op, s->dtype, r->instance, err);
             fr_count_way(FR_WAY_precompiled);
+        } else if (s->kind == FR_STEP_CALL) {
+            st = run_call(r, i, chunk, err);
         } else {
             r->by->bind(s->kernel, r->instance, n);
             st = r->by->launch(s->kernel, r->instance, n, err);
@@ -268,6 +306,7 @@ has_room(struct run *r)
         n_op = all > n_op ? all : n_op;
         r->overwrites |= s->overwrites;
     }
+    r->layouts.arena = a;
     r->slot = fr_arena_alloc(a, ((size_t)r->p->graph->n_nodes + 1) * sizeof *r->slot);
     r->instance = fr_arena_room(a, n * sizeof *r->instance);
     r->ptr = fr_arena_room(a, n_op * sizeof *r->ptr);

@@ -1,12 +1,16 @@
 /* runtime/chunks.c -- how a plan is cut whose data is larger than the memory of its backend.  chunk_run.c runs it so.
  *
- * Memory is cut along one axis, in units: a row of each operand, say, or an element. An instance of a step is cut along an
- * axis whose strides tell what a unit is of each operand: index i of the axis is so many bytes behind index i - 1. What does
- * not move along it (a row that is added to all rows) is there as a whole, and what none of its operands moves along is
- * computed once, with the first chunk.
+ * Memory is cut along one axis, in units: a row of each operand, say, or an element. An instance of a step is cut along
+ * an axis whose strides tell what a unit is of each operand: index i of the axis is so many bytes behind index i - 1. What
+ * does not move along it (a row that is added to all rows) is there as a whole, and what none of its operands moves along
+ * is computed once, with the first chunk.
  *
- * Any chunk may come before any other, so a unit of what is written is not read or written with another unit. Of what is
- * only read, units may overlap (the neighbours of a stencil), and what lies crosswise is there as a whole.
+ * Of memory that is not cut no more is there than is touched: a few rows of a large array may be all.
+ *
+ * A unit of what is written is not read or written with another unit, which may be another chunk's. Of what is only read,
+ * units may overlap (the neighbours of a stencil), and what lies crosswise is there as a whole.
+ *
+ * Products and takes are cut along rows, or matrices of a stack. (A GPU's products of floats have no promised bits.)
  *
  * Whole rows in any order give the same bits. An axis along which something is added up is not cut, nor is what adds up
  * floats along others than the rows: a backend may choose the order of those by the shape. */
@@ -22,6 +26,8 @@ enum {
     HALO_SHARE = 32,   /* such a part of all; else it is there as a whole */
     CANDIDATES = 12,   /* axes that are tried */
     SPARE = 8,         /* a part of the memory that there is, which kernels may want for themselves */
+    MOST_BYTES = 512 << 20,  /* of chunks, where a unit has not more: the first and the last one are copied beside nothing, and of
+                          so many a copy takes some 10 ms, beside which a launch is nothing */
     ALIGNED = 64,      /* chunks of more units are multiples of it */
 };
 
@@ -33,20 +39,100 @@ magnitude(int64_t x)
 
 /* An operand of an instance. */
 struct use {
-    struct fr_chunk_root *root;    /* NULL: it has no memory */
-    const int64_t        *stride;
-    int64_t               offset, size;
-    bool                  is_written;
+    struct fr_chunk_root   *root;    /* NULL: it has no memory */
+    const int64_t          *stride;  /* along the axes of a loop; */
+    const struct fr_layout *layout;  /* or how it lies in a call, */
+    bool                    is_cut;  /* along whose first axis it goes with the result */
+    int64_t                 offset, size;
+    bool                    is_written;
 };
+
+/* Whether an operand of a product goes along with the first axis of its result: matrices of a stack, or rows of the left. */
+static bool
+product_cuts(const struct fr_call *c, int k)
+{
+    const int n = c->in[0]->ndim > c->in[1]->ndim ? c->in[0]->ndim : c->in[1]->ndim;
+
+    if (n > 2)
+        return c->in[k]->ndim == n && fr_layout_dims(c->in[k])[0] == fr_layout_dims(c->out)[0];
+    return k == 0 && c->in[0]->ndim == n;
+}
+
+bool
+fr_chunk_cuts(const struct fr_call *c, int k)
+{
+    if (k == c->n_in)
+        return true;
+    if (c->op == FR_OP_matmul)
+        return product_cuts(c, k);
+    return c->op == FR_OP_take ? k == (c->axis == 0) && c->in[k]->ndim > 0 : c->n_in == 1;
+}
 
 static struct use
 use_of(const struct fr_chunks *c, const struct fr_step *s, int i, int k)
 {
     const struct fr_binding *b = &s->binding[i][k];
+    struct use               u = {.offset = fr_binding_at(b, c->moving)};
 
-    return (struct use){.root = b->node < 0 ? NULL : &c->root[fr_place_root(c->p->place, b->node)],
-                        .stride = fr_band_strides(&s->instance[i], k), .offset = fr_binding_at(b, c->moving),
-                        .size = fr_band_size(s, k), .is_written = fr_band_writes(s, k)};
+    if (b->node >= 0)
+        u.root = &c->root[fr_place_root(c->p->place, b->node)];
+    if (s->kind == FR_STEP_CALL) {
+        u.layout = k < s->call.n_in ? s->call.in[k] : s->call.out;
+        u.size = fr_dtype_size(s->call.op == FR_OP_take && k == 1 ? s->call.index : s->call.dtype);
+        u.is_cut = fr_chunk_cuts(&s->call, k);
+        u.is_written = k == s->call.n_in;
+    } else {
+        u.stride = fr_band_strides(&s->instance[i], k);
+        u.size = fr_band_size(s, k);
+        u.is_written = fr_band_writes(s, k);
+    }
+    return u;
+}
+
+/* The axes of an instance, of which a call has the first one of its result. */
+static int
+n_axes(const struct fr_step *s, int i)
+{
+    return s->kind == FR_STEP_CALL ? s->call.out->ndim > 0 : s->instance[i].n_outer + 2;
+}
+
+static int64_t
+dim_of(const struct fr_step *s, int i, int axis)
+{
+    return s->kind == FR_STEP_CALL ? fr_layout_dims(s->call.out)[0] : fr_instance_dim(&s->instance[i], axis);
+}
+
+static int64_t
+along(const struct use *u, int axis)
+{
+    if (!u->layout)
+        return u->stride[axis];
+    return u->is_cut && u->layout->ndim > 0 ? fr_layout_strides(u->layout)[0] * u->size : 0;
+}
+
+int64_t
+fr_chunk_step(const struct fr_chunks *c, int step, int i, int k)
+{
+    const struct use u = use_of(c, &c->p->step[step], i, k);
+
+    return c->item[step][i].axis < 0 ? 0 : along(&u, c->item[step][i].axis) * c->item[step][i].per;
+}
+
+/* As struct fr_band_reach has it, of the axes but one. */
+static struct fr_band_reach
+reach_of(const struct fr_step *s, int i, int k, const struct use *u, int but)
+{
+    struct fr_band_reach r = {0, u->size, u->size};
+
+    if (!u->layout)
+        return fr_band_reach(&s->instance[i], k, but, u->size);
+    for (int a = but >= 0 && u->is_cut; a < u->layout->ndim; a++) {
+        const int64_t far = fr_layout_strides(u->layout)[a] * u->size * (fr_layout_dims(u->layout)[a] - 1);
+
+        *(far < 0 ? &r.low : &r.high) += far;
+        r.touched *= fr_layout_dims(u->layout)[a];
+    }
+    return r;
 }
 
 /* ---- what may be cut ------------------------------------------------------------------------- */
@@ -69,8 +155,10 @@ adds_columns(const struct fr_nest *nest)
 static bool
 may_be_cut(const struct fr_step *s, const struct fr_instance *in, int axis)
 {
-    const struct fr_nest *nest = s->kind == FR_STEP_SCAN ? NULL : s->kernel->nest;
+    const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->nest : NULL;
 
+    if (s->kind == FR_STEP_CALL) /* (a vector times a matrix has no rows) */
+        return fr_layout_strides(s->call.out)[0] > 0 && (fr_chunk_cuts(&s->call, 0) || fr_chunk_cuts(&s->call, 1));
     if (in->joined || (nest && adds_columns(nest)))
         return false;
     if (axis == in->n_outer + 1 && (!nest || fr_nest_has_stages(nest)))
@@ -106,7 +194,7 @@ cut_item(struct fr_chunks *c, const struct fr_step *s, int i, struct fr_chunk_it
     for (int k = 0; k < fr_step_operands(s); k++) {
         const struct use u = use_of(c, s, i, k);
 
-        if (u.root && !move(u.root, u.stride[it->axis] * it->per))
+        if (u.root && !move(u.root, along(&u, it->axis) * it->per))
             return false;
     }
     return true;
@@ -116,15 +204,13 @@ cut_item(struct fr_chunks *c, const struct fr_step *s, int i, struct fr_chunk_it
 static bool
 find_axis(const struct fr_chunks *c, const struct fr_step *s, int i, struct fr_chunk_item *it)
 {
-    const struct fr_instance *in = &s->instance[i];
-
     for (int k = 0; k < fr_step_operands(s); k++) {
         const struct use u = use_of(c, s, i, k);
 
-        for (int a = 0; u.root && u.root->moves && a < in->n_outer + 2; a++) {
-            const int64_t n = fr_instance_dim(in, a), per = n / c->n_units;
+        for (int a = 0; u.root && u.root->moves && a < n_axes(s, i); a++) {
+            const int64_t n = dim_of(s, i, a), per = n / c->n_units;
 
-            if (per > 0 && n % c->n_units == 0 && u.stride[a] * per == u.root->pitch) {
+            if (per > 0 && n % c->n_units == 0 && along(&u, a) * per == u.root->pitch) {
                 *it = (struct fr_chunk_item){a, per};
                 return true;
             }
@@ -153,8 +239,8 @@ spread(struct fr_chunks *c)
     return true;
 }
 
-/* What is not cut is computed in the first chunk: what it touches is whole, and nothing that is cut touches before, or with it,
- * what it writes. */
+/* What is not cut is computed in the first chunk: what it touches is whole, and nothing that is cut touches before, or with
+ * it, what it writes. */
 static bool
 find_once(struct fr_chunks *c)
 {
@@ -191,8 +277,8 @@ reach(struct fr_chunks *c, const struct fr_step *s, int i, int k, const struct f
 
     if (!u.root)
         return;
-    r = fr_band_reach(&s->instance[i], k, moves ? it->axis : -1, u.size);
-    more = moves ? (it->per - 1) * u.stride[it->axis] : 0;
+    r = reach_of(s, i, k, &u, moves ? it->axis : -1);
+    more = moves ? (it->per - 1) * along(&u, it->axis) : 0;
     r.low += u.offset + (more < 0 ? more : 0);
     r.high += u.offset + (more > 0 ? more : 0);
     u.root->is_filled = moves && u.is_written && !u.root->is_written && r.touched * it->per == u.root->pitch;
@@ -238,7 +324,7 @@ find_bytes(struct fr_chunks *c)
     return !again || find_bytes(c);
 }
 
-/* As many units of a chunk as there is memory for, twice where something is copied beside what is computed. False: not for one. */
+/* As many units of a chunk as there is memory for, twice where copies go on beside kernels. False: not for one. */
 static bool
 find_units(struct fr_chunks *c, int64_t room)
 {
@@ -254,8 +340,15 @@ find_units(struct fr_chunks *c, int64_t room)
             each += fr_chunk_slots(c, n) * magnitude(r->pitch);
         whole += fr_chunk_slots(c, n) * (fr_chunk_bytes(r, 0) + FR_MEMORY_ALIGN);
     }
-    if (each == 0 || (c->units = (room - room / SPARE - whole) / each) < 1)
+    room -= room / SPARE;
+    if (each == 0) {
+        c->units = 1;
+        return c->n_units == 1 && whole <= room;
+    }
+    if ((c->units = (room - whole) / each) < 1)
         return false;
+    if (c->units > MOST_BYTES / each)
+        c->units = MOST_BYTES / each + 1;
     c->units = c->units < c->n_units ? c->units : c->n_units;
     if (c->units > ALIGNED)
         c->units -= c->units % ALIGNED;
@@ -302,12 +395,12 @@ find_candidates(const struct fr_chunks *c, struct candidate *out)
     for (int n = 0; n < c->p->n_steps; n++)
         for (int i = 0; i < c->p->step[n].n_instances; i++)
             for (int k = 0; k < fr_step_operands(&c->p->step[n]); k++) {
-                const struct fr_instance *in = &c->p->step[n].instance[i];
-                const struct use          u = use_of(c, &c->p->step[n], i, k);
+                const struct use u = use_of(c, &c->p->step[n], i, k);
 
-                for (int a = 0; u.root && a < in->n_outer + 2; a++) {
+                for (int a = 0; u.root && a < n_axes(&c->p->step[n], i); a++) {
                     const int              root = (int)(u.root - c->root);
-                    const struct candidate x = {root, c->p->place[root].bytes, u.stride[a], fr_instance_dim(in, a)};
+                    const struct candidate x = {root, c->p->place[root].bytes, along(&u, a),
+                                                dim_of(&c->p->step[n], i, a)};
 
                     if (x.pitch != 0 && x.n > 1)
                         add_candidate(out, &n_out, &x);
@@ -334,6 +427,7 @@ begin(struct fr_chunks *c, const bool *is_there)
         c->root[c->p->placed[i]].may_stay = !c->root[c->p->placed[i]].is_written;
 }
 
+/* NULL: not at all, but with no more in memory than is touched. */
 static bool
 cut(struct fr_chunks *c, const struct candidate *by, int64_t room)
 {
@@ -344,8 +438,10 @@ cut(struct fr_chunks *c, const struct candidate *by, int64_t room)
     for (int n = 0; n < c->p->n_steps; n++)
         for (int i = 0; i < c->p->step[n].n_instances; i++)
             c->item[n][i] = (struct fr_chunk_item){.axis = -1};
-    c->n_units = by->n;
-    return move(&c->root[by->root], by->pitch) && spread(c) && find_once(c) && find_bytes(c) && find_units(c, room);
+    c->n_units = by ? by->n : 1;
+    if (by && (!move(&c->root[by->root], by->pitch) || !spread(c)))
+        return false;
+    return find_once(c) && find_bytes(c) && find_units(c, room);
 }
 
 static bool
@@ -370,11 +466,13 @@ fr_chunks_find(struct fr_chunks *c, const struct fr_plan *p, const int64_t *movi
 
     *c = (struct fr_chunks){.p = p, .moving = moving};
     for (int s = 0; s < p->n_steps; s++)
-        if ((p->step[s].kind != FR_STEP_LAUNCH && p->step[s].kind != FR_STEP_SCAN) || p->step[s].band)
+        if (p->step[s].kind == FR_STEP_COPY || p->step[s].band)
             return FR_ENOTSUP;
     if (!has_room(c))
         return fr_no_memory(err, "a plan in chunks");
     begin(c, is_there);
+    if (cut(c, NULL, room))
+        return FR_OK;
     n = find_candidates(c, by);
     for (int i = 0; i < n; i++)
         if (cut(c, &by[i], room))

@@ -1,5 +1,5 @@
-/* runtime/chunks.h -- a plan whose data is larger than the memory of its backend, in chunks.  Private to chunks.c, which
- * says what a chunk is, and chunk_run.c, which runs them. */
+/* runtime/chunks.h -- a plan whose data is larger than the memory of its backend, in chunks.
+ * Private to chunks.c, which says what a chunk is, and chunk_run.c, which runs them. */
 #ifndef FR_RUNTIME_CHUNKS_H
 #define FR_RUNTIME_CHUNKS_H
 
@@ -11,8 +11,8 @@ struct fr_chunk_root {
     bool    is_touched, is_read, is_written;
     bool    is_there;        /* a leaf that has its memory there */
     bool    moves;           /* a chunk has some of it: unit u is, of its bytes, */
-    int64_t pitch;           /* those from u * pitch + low up to u * pitch + high; if it does not move, those from low up to */
-    int64_t low, high;       /* high are touched */
+    int64_t pitch;           /* those from u * pitch + low up to u * pitch + high; if it does not move, those from low up */
+    int64_t low, high;       /* to high are touched */
     bool    is_filled;       /* a step writes all of a unit, and nothing reads it */
     bool    may_stay;        /* a leaf that is only read: it need not move */
     int     once;            /* 1 + the step that writes it, all of it, in the first chunk alone; 0: there is none */
@@ -20,7 +20,8 @@ struct fr_chunk_root {
 
 /* An instance of a step. */
 struct fr_chunk_item {
-    int     axis;            /* that is cut (fr_instance_dim); -1: none, it runs in the first chunk */
+    int     axis;            /* that is cut (fr_instance_dim), or of a call the first one of its result, 0; -1: none is, and
+                                it runs in the first chunk */
     int64_t per;             /* indices of a unit */
 };
 
@@ -54,9 +55,13 @@ fr_chunk_slots(const struct fr_chunks *c, int node)
     return c->root[node].moves && c->p->place[node].kind != FR_PLACE_ARENA ? 2 : 1;
 }
 
-/* How the plan is cut, in so many bytes of memory; is_there[i]: the i-th leaf is there already. FR_ENOTSUP, without a message: it
- * cannot be. Whatever is returned, the arena is to be cleared. */
-fr_status fr_chunks_find(struct fr_chunks *, const struct fr_plan *, const int64_t *moving, const bool *is_there, int64_t room,
-                         struct fr_err *);
+/* Whether operand k of a call, or its result, goes along with the first axis of that. */
+bool      fr_chunk_cuts(const struct fr_call *, int k);
+/* Bytes from one unit to the next of operand k of an instance; 0 where it is not cut. */
+int64_t   fr_chunk_step(const struct fr_chunks *, int step, int instance, int k);
+/* How the plan is cut, in so many bytes of memory; is_there[i]: the i-th leaf is there already. FR_ENOTSUP, without a
+ * message: it can not be. Whatever is returned, the arena is to be cleared. */
+fr_status fr_chunks_find(struct fr_chunks *, const struct fr_plan *, const int64_t *moving, const bool *is_there,
+                         int64_t room, struct fr_err *);
 
 #endif

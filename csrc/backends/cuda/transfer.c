@@ -247,12 +247,14 @@ fr_cuda_bring_in(struct fr_cuda_device *d, void *to, const void *host, size_t n_
 }
 
 fr_status
-fr_cuda_bring_out(struct fr_cuda_device *d, void *host, const void *from, size_t n_bytes, bool beside, struct fr_err *err)
+fr_cuda_bring_out(struct fr_cuda_device *d, void *host, const void *from, size_t n_bytes, bool beside,
+                  struct fr_err *err)
 {
     fr_status st = FR_ENOTSUP;
 
     pthread_mutex_lock(&lock);
-    if (suits(d, n_bytes, beside) && (st = bring_out(d, host, (uint64_t)(uintptr_t)from, n_bytes, beside, err)) != FR_OK)
+    if (suits(d, n_bytes, beside) &&
+        (st = bring_out(d, host, (uint64_t)(uintptr_t)from, n_bytes, beside, err)) != FR_OK)
         settle(d);
     pthread_mutex_unlock(&lock);
     return st;
