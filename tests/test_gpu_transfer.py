@@ -240,6 +240,14 @@ def test_programs_in_chunks():
     assert len(found) == 20 and {name: f for name, f in found.items() if not f[0] or f[1] < 3 or not f[2]} == {}
 
 
+def test_chunks_without_pinned_memory():
+    """The driver copies, and nothing goes on beside anything."""
+    assert in_chunks(PROGRAMS + """
+found = {name: run(*p)[0] for name, p in programs.items() if name in ("chain", "several", "store", "row")}
+say([found, _core.stats()["n_chunked"] > 3, fake_gpu.counts()["n_pinned_copies"], left()])
+""", FAKE_CUDA_PINNED_MB="0") == [dict.fromkeys(("chain", "row", "several", "store"), True), True, 0, [0] * 5]
+
+
 def test_products_and_takes_in_chunks():
     """Along the rows of the left matrix, or matrices of a stack; along indices, or an axis that they do not choose from."""
     found = in_chunks("""

@@ -214,8 +214,8 @@ struct fr_backend {
     fr_status (*copy_in)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
     fr_status (*copy_out)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);
     fr_status (*copy)(const struct fr_backend *self, void *to, const void *from, size_t n_bytes, struct fr_err *);
-    /* NULL, or copies beside what has been begun since the last mark: they wait only for what came before it, and what is begun
-     * afterwards waits for those that go in. Of memory that was there at that mark. */
+    /* NULL, or copies beside what has been begun since the last mark: they wait only for what came before it, and what is
+     * begun afterwards waits for those that go in. Of memory that was there at that mark. */
     fr_status (*mark)(const struct fr_backend *self, struct fr_err *);
     fr_status (*copy_in_beside)(const struct fr_backend *self, void *to, const void *host, size_t n_bytes, struct fr_err *);
     fr_status (*copy_out_beside)(const struct fr_backend *self, void *host, const void *from, size_t n_bytes, struct fr_err *);

@@ -1,5 +1,5 @@
-/* runtime/chunk_run.c -- runs a plan chunk by chunk, where a backend has no memory for all of it. Called by lend.c; what a
- * chunk is, chunks.c says.
+/* runtime/chunk_run.c -- runs a plan chunk by chunk, where a backend has no memory for all of it. Called by lend.c;
+ * what a chunk is, chunks.c says.
  *
  * While a chunk is computed, the next one goes there and what the one before has made comes back, so of what is copied
  * there are two. Results are on the host then. */
@@ -57,9 +57,9 @@ place_of(const struct run *r, int node, int64_t chunk, int64_t first)
 static fr_status
 no_room(const struct run *r, const struct fr_err *said, size_t n_bytes, struct fr_err *err)
 {
-    return fr_backend_refused(said, err, "Unable to allocate %zu bytes for a chunk: this evaluation needs %lld bytes for results "
-                              "and %lld for temporaries",
-                              n_bytes, (long long)r->p->new_bytes, (long long)fr_plan_temporary_bytes(r->p, 1));
+    return fr_backend_refused(said, err,
+                              "Unable to allocate %zu bytes for a chunk: this evaluation needs %lld bytes for results and "
+                              "%lld for temporaries", n_bytes, (long long)r->p->new_bytes, (long long)fr_plan_temporary_bytes(r->p, 1));
 }
 
 /* Of one root, beside what is there already. What moves of the results is the host's. */

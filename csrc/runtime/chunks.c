@@ -1,14 +1,14 @@
 /* runtime/chunks.c -- how a plan is cut whose data is larger than the memory of its backend.  chunk_run.c runs it so.
  *
- * Memory is cut along one axis, in units: a row of each operand, say, or an element. An instance of a step is cut along
- * an axis whose strides tell what a unit is of each operand: index i of the axis is so many bytes behind index i - 1. What
- * does not move along it (a row that is added to all rows) is there as a whole, and what none of its operands moves along
- * is computed once, with the first chunk.
+ * Memory is cut along one axis, in units: a row of each operand, say, or an element. An instance of a step is cut
+ * along an axis whose strides tell what a unit is of each operand: index i of the axis is so many bytes behind index
+ * i - 1. What does not move along it (a row that is added to all rows) is there as a whole, and what none of its operands
+ * moves along is computed once, with the first chunk.
  *
  * Of memory that is not cut no more is there than is touched: a few rows of a large array may be all.
  *
- * A unit of what is written is not read or written with another unit, which may be another chunk's. Of what is only read,
- * units may overlap (the neighbours of a stencil), and what lies crosswise is there as a whole.
+ * A unit of what is written is not read or written with another unit, which may be another chunk's. Of what is only
+ * read, units may overlap (the neighbours of a stencil), and what lies crosswise is there as a whole.
  *
  * Products and takes are cut along rows, or matrices of a stack. (A GPU's products of floats have no promised bits.)
  *
@@ -26,8 +26,8 @@ enum {
     HALO_SHARE = 32,   /* such a part of all; else it is there as a whole */
     CANDIDATES = 12,   /* axes that are tried */
     SPARE = 8,         /* a part of the memory that there is, which kernels may want for themselves */
-    MOST_BYTES = 512 << 20,  /* of chunks, where a unit has not more: the first and the last one are copied beside nothing, and of
-                          so many a copy takes some 10 ms, beside which a launch is nothing */
+    MOST_BYTES = 512 << 20,    /* of chunks, where a unit has not more: the first and the last one are copied beside
+                          nothing, and so many take some 10 ms, beside which a launch is nothing */
     ALIGNED = 64,      /* chunks of more units are multiples of it */
 };
 
@@ -47,7 +47,7 @@ struct use {
     bool                    is_written;
 };
 
-/* Whether an operand of a product goes along with the first axis of its result: matrices of a stack, or rows of the left. */
+/* Whether an operand of a product goes along with the first axis of its result: matrices of a stack, or the left rows. */
 static bool
 product_cuts(const struct fr_call *c, int k)
 {
@@ -239,8 +239,8 @@ spread(struct fr_chunks *c)
     return true;
 }
 
-/* What is not cut is computed in the first chunk: what it touches is whole, and nothing that is cut touches before, or with
- * it, what it writes. */
+/* What is not cut is computed in the first chunk: what it touches is whole, and nothing that is cut touches before, or
+ * with it, what it writes. */
 static bool
 find_once(struct fr_chunks *c)
 {

@@ -11,8 +11,8 @@ struct fr_chunk_root {
     bool    is_touched, is_read, is_written;
     bool    is_there;        /* a leaf that has its memory there */
     bool    moves;           /* a chunk has some of it: unit u is, of its bytes, */
-    int64_t pitch;           /* those from u * pitch + low up to u * pitch + high; if it does not move, those from low up */
-    int64_t low, high;       /* to high are touched */
+    int64_t pitch;           /* those from u * pitch + low up to u * pitch + high; if it does not move, */
+    int64_t low, high;       /* those from low up to high are touched */
     bool    is_filled;       /* a step writes all of a unit, and nothing reads it */
     bool    may_stay;        /* a leaf that is only read: it need not move */
     int     once;            /* 1 + the step that writes it, all of it, in the first chunk alone; 0: there is none */
@@ -20,9 +20,8 @@ struct fr_chunk_root {
 
 /* An instance of a step. */
 struct fr_chunk_item {
-    int     axis;            /* that is cut (fr_instance_dim), or of a call the first one of its result, 0; -1: none is, and
-                                it runs in the first chunk */
-    int64_t per;             /* indices of a unit */
+    int     axis;            /* that is cut (fr_instance_dim; of a call the first one of its result, 0); -1: none is, */
+    int64_t per;             /* and it runs in the first chunk; the indices of a unit */
 };
 
 struct fr_chunks {

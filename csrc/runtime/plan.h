@@ -371,16 +371,16 @@ typedef fr_status fr_lend_fn(struct fr_plan *, const void *what, struct fr_lent 
 fr_status fr_lend(struct fr_plan *, struct fr_lent *, int node, int64_t first, int64_t n_bytes, struct fr_err *);
 fr_status fr_lend_leaves(struct fr_plan *, const void *id, struct fr_lent *, struct fr_err *);
 struct fr_inputs;
-/* fr_plan_run by such a backend, over what is lent by the function; then what was written over is copied back, and p->base is as
- * before. Or chunk by chunk, where there is no memory for all of it. id: the nodes whose buffers its leaves have; NULL: they are on
- * the host. */
-fr_status fr_plan_run_apart(struct fr_plan *, const struct fr_inputs *, const fr_ref *id, fr_lend_fn *, const void *what,
-                            struct fr_err *);
+/* fr_plan_run by such a backend, over what is lent by the function; then what was written over is copied back, and p->base
+ * is as before. Or chunk by chunk, where there is no memory for all of it. id: the nodes whose buffers its leaves have;
+ * NULL: they are on the host. */
+fr_status fr_plan_run_apart(struct fr_plan *, const struct fr_inputs *, const fr_ref *id, fr_lend_fn *,
+                            const void *what, struct fr_err *);
 
 /* ---- chunk_run.c ---- */
 
-/* The same, chunk by chunk, with a backend that says what room it has. p->base of leaves is where they are: there, or on the host.
- * FR_ENOTSUP, without a message: it can not be. */
+/* The same, chunk by chunk, with a backend that says what room it has. p->base of leaves is where they are: there, or on the
+ * host. FR_ENOTSUP, without a message: it can not be. */
 fr_status fr_plan_run_chunks(struct fr_plan *, const struct fr_inputs *, const bool *is_there, struct fr_err *);
 
 /* ---- run.c ---- */

@@ -134,6 +134,14 @@ fr_cuda_enter(const struct fr_backend *b, struct fr_cuda_device **out, struct fr
     return FR_OK;
 }
 
+const struct fr_cuda_device *
+fr_cuda_opened(const struct fr_backend *b)
+{
+    struct fr_err ignored;
+
+    return is_open[ordinal_of(b)] || open_once(b, &ignored) == FR_OK ? &devices[ordinal_of(b)] : NULL;
+}
+
 void
 fr_cuda_leave(struct fr_cuda_device *d)
 {

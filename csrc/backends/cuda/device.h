@@ -31,6 +31,8 @@ struct fr_cuda_device {
 /* Makes the context of the backend's device the calling thread's until fr_cuda_leave. FR_EDEVICE: there is none, and why. */
 fr_status fr_cuda_enter(const struct fr_backend *, struct fr_cuda_device **out, struct fr_err *);
 void      fr_cuda_leave(struct fr_cuda_device *);
+/* The device, to be looked at; it is opened if it was not. NULL: there is none. */
+const struct fr_cuda_device *fr_cuda_opened(const struct fr_backend *);
 /* Waits until all that was begun is done. Ctrl-C does not end it: kernels are short. FR_EDEVICE: something failed there. */
 fr_status fr_cuda_wait(struct fr_cuda_device *, struct fr_err *);
 /* For memory that others compute with in streams of theirs, as struct fr_backend has it. */

@@ -44,23 +44,37 @@ left_of(const struct fr_cuda_device *d)
     return live < limit ? limit - live : 0;
 }
 
-/* What others have there is only looked for where it matters: to ask the driver takes a while. */
-size_t
-fr_cuda_room(const struct fr_backend *self, size_t wanted)
+/* What the driver could give, where it says so. */
+static size_t
+measure(const struct fr_backend *self, size_t left)
 {
     struct fr_cuda_device *d;
     struct fr_err          ignored;
-    size_t                 left, n_free = 0, n_all;
+    size_t                 n_free = 0, n_all;
     uint64_t               has = 0, uses = 0;
 
-    if (fr_cuda_enter(self, &d, &ignored) != FR_OK) /* who allocates will say so */
-        return wanted;
-    left = left_of(d);
-    if (wanted > left / 4 && d->driver->memory_info(&n_free, &n_all) == FR_CUDA_OK &&
+    if (fr_cuda_enter(self, &d, &ignored) != FR_OK)
+        return left;
+    if (d->driver->memory_info(&n_free, &n_all) == FR_CUDA_OK &&
         d->driver->pool_get(d->pool, FR_CUDA_POOL_HAS, &has) == FR_CUDA_OK &&
         d->driver->pool_get(d->pool, FR_CUDA_POOL_USES, &uses) == FR_CUDA_OK && n_free + (has - uses) < left)
         left = n_free + (has - uses);
     fr_cuda_leave(d);
+    return left;
+}
+
+/* What others have there is only asked for where it may matter: that takes a while, and this is called for each evaluation. */
+size_t
+fr_cuda_room(const struct fr_backend *self, size_t wanted)
+{
+    const struct fr_cuda_device *d = fr_cuda_opened(self);
+    size_t                       left;
+
+    if (!d) /* who allocates will say why */
+        return wanted;
+    left = left_of(d);
+    if (wanted > left / 4)
+        left = measure(self, left);
     return left < wanted ? left : wanted;
 }
 

@@ -21,8 +21,8 @@ struct fr_cuda_staging {
     fr_cuda_stream in, out;
 };
 
-/* Within fr_cuda_enter, on any thread. FR_ENOTSUP where nothing has been done, and the caller has the driver copy: it is
- * better off so, or there is no pinned memory. `beside`: they wait for what came before the mark alone. */
+/* Within fr_cuda_enter, on any thread. FR_ENOTSUP where nothing has been done, and the caller has the driver copy: it
+ * is better off so, or there is no pinned memory. `beside`: they wait for what came before the mark alone. */
 fr_status fr_cuda_bring_in(struct fr_cuda_device *, void *to, const void *host, size_t n_bytes, bool beside,
                            struct fr_err *);
 fr_status fr_cuda_bring_out(struct fr_cuda_device *, void *host, const void *from, size_t n_bytes, bool beside,
