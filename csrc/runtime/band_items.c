@@ -125,9 +125,8 @@ choose_axis(struct fr_band_finder *z, struct fr_band_item *it)
     return false;
 }
 
-/* Whether the item may be cut along its axis: nothing is folded along it. */
-static bool
-may_be_cut(const struct fr_step *s, const struct fr_instance *in, int axis)
+bool
+fr_band_may_cut(const struct fr_step *s, const struct fr_instance *in, int axis)
 {
     const struct fr_nest *nest = s->kind == FR_STEP_SCAN ? NULL : s->kernel->nest;
 
@@ -184,7 +183,7 @@ add_item(struct fr_band_finder *z, int step, int instance)
         it->outer_per = z->outer[i].per;
         fr_instance_cut(in, it->outer_axis, it->outer_per);
     }
-    if (!choose_axis(z, it) || !may_be_cut(s, in, it->axis))
+    if (!choose_axis(z, it) || !fr_band_may_cut(s, in, it->axis))
         return false;
     for (int written = 0; written < 2; written++) /* what is read first: nothing reads what it writes */
         for (int k = 0; k < fr_step_operands(s); k++) {

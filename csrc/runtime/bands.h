@@ -1,5 +1,5 @@
 /* runtime/bands.h -- looking for steps that run band by band.  Private to bands.c, which says what that is,
- * band_items.c (what goes together) and band_place.c (where temporaries are). */
+ * band_items.c (what goes together) and band_place.c (where temporaries are); and to chunks.c, which looks at operands, too. */
 #ifndef FR_RUNTIME_BANDS_H
 #define FR_RUNTIME_BANDS_H
 
@@ -88,6 +88,8 @@ fr_band_is_inner(const struct fr_band_finder *z, int n)
            fr_band_has(&z->band, z->to[n]);
 }
 
+/* Whether an instance of a launch or a scan may be cut along an axis: nothing is folded along it. */
+bool      fr_band_may_cut(const struct fr_step *, const struct fr_instance *, int axis);
 /* Forgets the last band. */
 void      fr_band_forget(struct fr_band_finder *);
 /* As many steps from `first` on as go together, up to `end`: items, and what they need of each other. */

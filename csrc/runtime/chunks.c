@@ -155,18 +155,9 @@ adds_columns(const struct fr_nest *nest)
 static bool
 may_be_cut(const struct fr_step *s, const struct fr_instance *in, int axis)
 {
-    const struct fr_nest *nest = s->kind == FR_STEP_LAUNCH ? s->kernel->nest : NULL;
-
     if (s->kind == FR_STEP_CALL) /* (a vector times a matrix has no rows) */
         return fr_layout_strides(s->call.out)[0] > 0 && (fr_chunk_cuts(&s->call, 0) || fr_chunk_cuts(&s->call, 1));
-    if (in->joined || (nest && adds_columns(nest)))
-        return false;
-    if (axis == in->n_outer + 1 && (!nest || fr_nest_has_stages(nest)))
-        return false;
-    for (int k = 0; k < fr_step_operands(s); k++)
-        if (fr_band_writes(s, k) && fr_band_strides(in, k)[axis] <= 0)
-            return false;
-    return true;
+    return fr_band_may_cut(s, in, axis) && (s->kind == FR_STEP_SCAN || !adds_columns(s->kernel->nest));
 }
 
 /* ---- along which axes ------------------------------------------------------------------------ */
