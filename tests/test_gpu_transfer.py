@@ -330,11 +330,12 @@ x, y = arrays((3001, 100), (3001, 100))
 kept = x.copy()
 def total(x): z = x * 2; return z, z.sum()
 def store(x): x -= x.sum(0)
+def empty(x): return x * 2, x[:0].sum(0)
 found = [error(frit.accelerate(f, device="cuda"), *a) for f, *a in
-         ((total, x), (store, x), (lambda x, y: x.T @ y, x, y), (lambda x, y: x + y, x, np.asfortranarray(y)), (lambda x: x.sum(0), x))]
+         ((total, x), (store, x), (empty, x), (lambda x, y: x.T @ y, x, y), (lambda x, y: x + y, x, np.asfortranarray(y)), (lambda x: x.sum(0), x))]
 say([found, bool((x == kept).all()), _core.stats()["n_chunked"], frit.device("cuda").memory()["live_bytes"], left()])
 """)
-    assert [e and e[0] for e in found[0]] == ["MemoryError"] * 5 and all("Unable to allocate" in e[1] for e in found[0]), found
+    assert [e and e[0] for e in found[0]] == ["MemoryError"] * 6 and all("Unable to allocate" in e[1] for e in found[0]), found
     assert found[1:] == [True, 0, 0, [0] * 5]
 
 

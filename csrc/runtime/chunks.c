@@ -435,6 +435,19 @@ cut(struct fr_chunks *c, const struct candidate *by, int64_t room)
     return find_once(c) && find_bytes(c) && find_units(c, room);
 }
 
+/* Copies of whole arrays, and what has no elements, are not looked at. */
+static bool
+is_known(const struct fr_step *s)
+{
+    bool well = s->kind != FR_STEP_COPY && !s->band;
+
+    for (int i = 0; i < s->n_instances && well; i++)
+        well = s->kind == FR_STEP_CALL || !fr_instance_is_empty(&s->instance[i]);
+    for (int k = 0; s->kind == FR_STEP_CALL && k < s->call.n_in; k++)
+        well &= s->call.in[k]->n_elems > 0 && s->call.out->n_elems > 0;
+    return well;
+}
+
 static bool
 has_room(struct fr_chunks *c)
 {
@@ -457,7 +470,7 @@ fr_chunks_find(struct fr_chunks *c, const struct fr_plan *p, const int64_t *movi
 
     *c = (struct fr_chunks){.p = p, .moving = moving};
     for (int s = 0; s < p->n_steps; s++)
-        if (p->step[s].kind == FR_STEP_COPY || p->step[s].band)
+        if (!is_known(&p->step[s]))
             return FR_ENOTSUP;
     if (!has_room(c))
         return fr_no_memory(err, "a plan in chunks");
