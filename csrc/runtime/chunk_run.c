@@ -189,6 +189,7 @@ find_instances(struct run *r, int step, int64_t chunk)
             continue;
         *in = s->instance[i];
         in->own = NULL;
+        in->scratch = NULL; /* it gets its own */
         in->ptr = r->ptr + (size_t)n * (size_t)n_op;
         if (it->axis >= 0 && s->kind != FR_STEP_CALL)
             fr_instance_cut(in, it->axis, units_of(chunk, r) * it->per);
