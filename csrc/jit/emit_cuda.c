@@ -55,15 +55,18 @@ write_head(struct fr_writer *w)
       "    char *scratch;\n    int64_t n_pieces, phase, n_before;\n    struct __align__(16) { char bytes[16]; } scalars[%d];\n};\n"
       "static_assert(sizeof(struct nest_args) == %zu, \"as jit/emit_cuda.h has it\");\n",
       n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
-    /* (Functions that are called: what has outer axes calls each once, and NVRTC is done sooner.) */
-    W("\n#ifndef OUTER /* whether there are outer axes */\n#define OUTER 1\n#endif\n\n"
-      "/* Where operand k is at one index of all shared axes and one of all others. */\n"
-      "static __device__ __noinline__ char *\nat_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)\n{\n"
-      "    char *p = g.ptr[k];\n\n    for (int a = (int)g.n_outer - 1; a >= 0; a--) {\n"
-      "        int64_t &i = a < g.n_shared ? shared : walked;\n"
-      "        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */\n\n"
-      "        p += (first ? i : i %% g.outer[a]) * g.outer_stride[k][a];\n        i = first ? i : i / g.outer[a];\n"
-      "    }\n    return p;\n}\n");
+    W("\n#ifndef OUTER /* whether there are outer axes */\n#define OUTER 1\n#endif\n"
+      "#define N_SHARED (OUTER ? g.n_shared_indices : 1)\n\n"
+      "/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind\n"
+      " * has what is left of the index; others divide it, once for all operands. */\n"
+      "static __device__ inline void\nseek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)\n{\n    int64_t i = walked;\n\n"
+      "    #pragma unroll\n    for (int k = 0; k < %d; k++)\n        ptr[k] = g.ptr[k];\n"
+      "    #pragma unroll 1\n    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {\n"
+      "        if (a + 1 == g.n_shared)\n            i = shared;\n", n);
+    W("        const bool first = a == 0 || a == g.n_shared;\n"
+      "        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];\n\n"
+      "        i = left;\n        #pragma unroll\n        for (int k = 0; k < %d; k++)\n            ptr[k] += at * g.outer_stride[k][a];\n"
+      "    }\n}\n", n);
 }
 
 static void
@@ -103,8 +106,7 @@ write_entry(struct fr_writer *w)
 static void
 write_seek(struct fr_writer *w, const char *shared, const char *walked)
 {
-    for (int k = 0; k < w->nest->n_operands; k++)
-        W("%sptr[%d] = OUTER ? at_outer(g, %d, %s, %s) : g.ptr[%d];\n", w->indent, k, k, shared, walked, k);
+    W("%sseek(g, ptr, %s, %s);\n", w->indent, shared, walked);
 }
 
 bool
@@ -201,16 +203,17 @@ write_maps(struct fr_writer *w)
         W("#else\n");
     }
     W("    const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;\n"
-      "    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {\n");
+      "    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
-    W("        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
+    /* (A thread has one turn of each loop, if the grid is large enough.) */
+    W("        #pragma unroll 1\n        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
       "             row += (int64_t)grid_y * blockDim.y) {\n");
     w->indent = "            ";
     w->guard = "if (first == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("#if VEC > 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {\n");
+    W("#if VEC > 1\n            #pragma unroll 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {\n");
     w->indent = "                ";
     write_vectors(w, false);
     W("                #pragma unroll\n                for (int v = 0; v < VEC; v++) {\n"
@@ -222,7 +225,7 @@ write_maps(struct fr_writer *w)
     W("                }\n");
     w->indent = "                ";
     write_vectors(w, true);
-    W("            }\n#else\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
+    W("            }\n#else\n            #pragma unroll 1\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
     fr_write_body(w);
     W("            }\n#endif\n");
     w->indent = "            ";
@@ -230,17 +233,30 @@ write_maps(struct fr_writer *w)
     W("        }\n    }\n%s}\n", fr_cuda_has_tiles(w->nest) ? "#endif\n" : "");
 }
 
+/* Whether rows store values of their own, as rows without elements do, too. */
+static bool
+stores_rows(const struct fr_nest *nest)
+{
+    bool does = false;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        does |= nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level == FR_LEVEL_ROW;
+    return does;
+}
+
 static void
 write_columns(struct fr_writer *w)
 {
+    const bool by_row = stores_rows(w->nest);
+
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
-    W("#if SPLIT\n    const int64_t n_all = g.n_shared_indices * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;\n\n"
+    W("#if SPLIT\n    const int64_t n_all = N_SHARED * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;\n\n"
       "    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_all; first += (int64_t)gridDim.x * blockDim.x) {\n"
       "        const int64_t column = first + threadIdx.x, o = OUTER && column < n_all ? column / n_inner : 0;\n"
       "        const int64_t j = column < n_all ? column - o * n_inner : n_inner;\n        int64_t walked = 0;\n\n"
-      "#else\n    const int64_t n_cols = n_inner > 0 ? n_inner : 1;\n    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
-      "#endif\n");
+      "#else\n    const int64_t n_cols = %s;\n    for (int64_t o = OUTER ? blockIdx.z : 0; o < N_SHARED; o += OUTER ? gridDim.z : 1)\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
+      "#endif\n", by_row ? "n_inner > 0 ? n_inner : 1" : "n_inner");
     w->indent = "        ";
     write_seek(w, "o", "0");
     fr_write_column(w, false);
@@ -269,7 +285,7 @@ write_columns(struct fr_writer *w)
     w->guard = "if (j == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("                if (SPLIT || j < n_inner) {\n");
+    W("                %s{\n", by_row ? "if (SPLIT || j < n_inner) " : "");
     w->indent = "                    ";
     fr_write_body(w);
     W("                }\n");
@@ -492,7 +508,7 @@ write_walk(struct fr_writer *w, const struct fr_pass *pass, bool first_only, siz
 static void
 write_walk_of_rows(struct fr_writer *w)
 {
-    W("    r.begun = g.begun;\n    for (int64_t o = blockIdx.x; o < g.n_shared_indices; o += gridDim.x)\n"
+    W("    r.begun = g.begun;\n    for (int64_t o = blockIdx.x; o < N_SHARED; o += gridDim.x)\n"
       "    for (int64_t i = 0; i < g.n_walked_indices * g.n_rows; i++) {\n"
       "        const int64_t row = i %% g.n_rows, walked = i / g.n_rows;\n\n        r.first = i == 0;\n");
 }
@@ -541,10 +557,10 @@ write_walk_of_items(struct fr_writer *w)
     const bool splits = fr_cuda_splits(w->nest);
 
     if (splits)
-        W("#if SPLIT\n    const int64_t n_all = g.n_shared_indices * g.n_rows;\n\n"
+        W("#if SPLIT\n    const int64_t n_all = N_SHARED * g.n_rows;\n\n"
           "    for (int64_t k = blockIdx.x; k < n_all * (LAST ? 1 : g.n_pieces); k += gridDim.x) {\n"
           "        const int64_t i = k %% n_all, piece = k / n_all;\n\n#else\n");
-    W("    for (int64_t i = (int64_t)blockIdx.x * (%d / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;\n"
+    W("    for (int64_t i = (int64_t)blockIdx.x * (%d / ROW) + threadIdx.y; i < N_SHARED * g.n_rows;\n"
       "         i += (int64_t)gridDim.x * (%d / ROW)) {\n%s"
       "        const int64_t row = OUTER ? i %% g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;\n\n", THREADS, THREADS,
       splits ? "#endif\n" : "");

@@ -316,9 +316,8 @@ fr_write_tiles(struct fr_writer *w)
     W("    const unsigned thread = threadIdx.y * TILED + threadIdx.x;\n"
       "    const int64_t j0 = (int64_t)block_x * TILED;\n"
       "    const unsigned n_columns = n_inner - j0 < TILED ? n_inner - j0 : TILED;\n\n"
-      "    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {\n");
-    for (int k = 0; k < w->nest->n_operands; k++)
-        W("        ptr[%d] = OUTER ? at_outer(g, %d, o, 0) : g.ptr[%d];\n", k, k, k);
+      "    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {\n");
+    W("        seek(g, ptr, o, 0);\n");
     if (deep)
         W("        const int64_t all_deep = g.outer[g.n_outer];\n"
           "        const unsigned n_across = (unsigned)((g.n_rows + LOW - 1) / LOW);\n"

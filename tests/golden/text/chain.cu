@@ -40,21 +40,30 @@ static_assert(sizeof(struct nest_args) == 320, "as jit/emit_cuda.h has it");
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
 #endif
+#define N_SHARED (OUTER ? g.n_shared_indices : 1)
 
-/* Where operand k is at one index of all shared axes and one of all others. */
-static __device__ __noinline__ char *
-at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind
+ * has what is left of the index; others divide it, once for all operands. */
+static __device__ inline void
+seek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)
 {
-    char *p = g.ptr[k];
+    int64_t i = walked;
 
-    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
-        int64_t &i = a < g.n_shared ? shared : walked;
-        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
+    #pragma unroll
+    for (int k = 0; k < 3; k++)
+        ptr[k] = g.ptr[k];
+    #pragma unroll 1
+    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {
+        if (a + 1 == g.n_shared)
+            i = shared;
+        const bool first = a == 0 || a == g.n_shared;
+        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];
 
-        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
-        i = first ? i : i / g.outer[a];
+        i = left;
+        #pragma unroll
+        for (int k = 0; k < 3; k++)
+            ptr[k] += at * g.outer_stride[k][a];
     }
-    return p;
 }
 
 #ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */
@@ -104,16 +113,16 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)n_inner;
     const float v2 = AT(const float, scalars, 0)[0];
     const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;
-    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {
-        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
+        seek(g, ptr, o, 0);
+        #pragma unroll 1
         for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
              row += (int64_t)grid_y * blockDim.y) {
             const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
             const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
             float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
 #if VEC > 1
+            #pragma unroll 1
             for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
                 const struct vec0 q0 = *(const struct vec0 *)(p0 + 1 * j0);
                 const struct vec1 q1 = *(const struct vec1 *)(p1 + 1 * j0);
@@ -133,6 +142,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec2 *)(p2 + 1 * j0) = q2;
             }
 #else
+            #pragma unroll 1
             for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
                 const float v0 = p0[j];
                 const float v1 = p1[j];

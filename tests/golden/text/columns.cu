@@ -44,21 +44,30 @@ static_assert(sizeof(struct nest_args) == 320, "as jit/emit_cuda.h has it");
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
 #endif
+#define N_SHARED (OUTER ? g.n_shared_indices : 1)
 
-/* Where operand k is at one index of all shared axes and one of all others. */
-static __device__ __noinline__ char *
-at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind
+ * has what is left of the index; others divide it, once for all operands. */
+static __device__ inline void
+seek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)
 {
-    char *p = g.ptr[k];
+    int64_t i = walked;
 
-    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
-        int64_t &i = a < g.n_shared ? shared : walked;
-        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
+    #pragma unroll
+    for (int k = 0; k < 3; k++)
+        ptr[k] = g.ptr[k];
+    #pragma unroll 1
+    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {
+        if (a + 1 == g.n_shared)
+            i = shared;
+        const bool first = a == 0 || a == g.n_shared;
+        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];
 
-        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
-        i = first ? i : i / g.outer[a];
+        i = left;
+        #pragma unroll
+        for (int k = 0; k < 3; k++)
+            ptr[k] += at * g.outer_stride[k][a];
     }
-    return p;
 }
 
 #ifndef SPLIT /* whether many blocks share a row or a column; 2: lines of a block share columns */
@@ -79,7 +88,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     (void)inner_stride;
     (void)n_inner;
 #if SPLIT
-    const int64_t n_all = g.n_shared_indices * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;
+    const int64_t n_all = N_SHARED * n_inner, n_lines = (OUTER ? g.n_walked_indices : 1) * g.n_rows;
 
     for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_all; first += (int64_t)gridDim.x * blockDim.x) {
         const int64_t column = first + threadIdx.x, o = OUTER && column < n_all ? column / n_inner : 0;
@@ -87,13 +96,11 @@ frit_nest(const __grid_constant__ struct nest_args g)
         int64_t walked = 0;
 
 #else
-    const int64_t n_cols = n_inner > 0 ? n_inner : 1;
-    for (int64_t o = blockIdx.z; o < g.n_shared_indices; o += gridDim.z)
+    const int64_t n_cols = n_inner;
+    for (int64_t o = OUTER ? blockIdx.z : 0; o < N_SHARED; o += OUTER ? gridDim.z : 1)
     for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {
 #endif
-        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
+        seek(g, ptr, o, 0);
         float c2 = BEGUN(1) ? AT(float, ptr[1], j * inner_stride[1])[0] : 0.0f;
         float c3 = BEGUN(2) ? AT(float, ptr[2], j * inner_stride[2])[0] : as_f32_u32(0xff800000u);
 #if SPLIT == 1
@@ -137,24 +144,20 @@ frit_nest(const __grid_constant__ struct nest_args g)
 
             if (OUTER && i / g.n_rows != walked) {
                 walked = i / g.n_rows;
-                ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
-                ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
-                ptr[2] = OUTER ? at_outer(g, 2, o, walked) : g.ptr[2];
+                seek(g, ptr, o, walked);
             }
             {
 #else
         for (int64_t i = 0; i < (OUTER ? g.n_walked_indices : 1); i++) {
             if (OUTER && i) {
-                ptr[0] = OUTER ? at_outer(g, 0, o, i) : g.ptr[0];
-                ptr[1] = OUTER ? at_outer(g, 1, o, i) : g.ptr[1];
-                ptr[2] = OUTER ? at_outer(g, 2, o, i) : g.ptr[2];
+                seek(g, ptr, o, i);
             }
             for (int64_t row = 0; row < g.n_rows; row++) {
 #endif
                 const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
                 float *const p1 = (float *)(ptr[1] + row * row_stride[1]);
                 float *const p2 = (float *)(ptr[2] + row * row_stride[2]);
-                if (SPLIT || j < n_inner) {
+                {
                     const float v0 = p0[j];
                     const float v1 = v0 * v0;
 #if SPLIT == 2

@@ -46,21 +46,30 @@ static_assert(sizeof(struct nest_args) == 256, "as jit/emit_cuda.h has it");
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
 #endif
+#define N_SHARED (OUTER ? g.n_shared_indices : 1)
 
-/* Where operand k is at one index of all shared axes and one of all others. */
-static __device__ __noinline__ char *
-at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind
+ * has what is left of the index; others divide it, once for all operands. */
+static __device__ inline void
+seek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)
 {
-    char *p = g.ptr[k];
+    int64_t i = walked;
 
-    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
-        int64_t &i = a < g.n_shared ? shared : walked;
-        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
+    #pragma unroll
+    for (int k = 0; k < 2; k++)
+        ptr[k] = g.ptr[k];
+    #pragma unroll 1
+    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {
+        if (a + 1 == g.n_shared)
+            i = shared;
+        const bool first = a == 0 || a == g.n_shared;
+        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];
 
-        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
-        i = first ? i : i / g.outer[a];
+        i = left;
+        #pragma unroll
+        for (int k = 0; k < 2; k++)
+            ptr[k] += at * g.outer_stride[k][a];
     }
-    return p;
 }
 
 #ifndef SPLIT /* whether many blocks share a row or a column; 2: lines of a block share columns */
@@ -323,12 +332,11 @@ frit_nest(const __grid_constant__ struct nest_args g)
     char *const kept = g.scratch + ((int64_t)blockIdx.x * (256 / ROW) + threadIdx.y) * (n_kept * 4);
 #endif
     r.b3 = (float *)(kept + n_kept * 0);
-    for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < g.n_shared_indices * g.n_rows;
+    for (int64_t i = (int64_t)blockIdx.x * (256 / ROW) + threadIdx.y; i < N_SHARED * g.n_rows;
          i += (int64_t)gridDim.x * (256 / ROW)) {
         const int64_t row = OUTER ? i % g.n_rows : i, o = OUTER ? i / g.n_rows : 0, walked = 0;
 
-        ptr[0] = OUTER ? at_outer(g, 0, o, walked) : g.ptr[0];
-        ptr[1] = OUTER ? at_outer(g, 1, o, walked) : g.ptr[1];
+        seek(g, ptr, o, walked);
         r.p0 = (const float *)(ptr[0] + row * row_stride[0]);
         r.p1 = (float *)(ptr[1] + row * row_stride[1]);
         struct accs_0 a0;

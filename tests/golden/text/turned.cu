@@ -62,21 +62,30 @@ static_assert(sizeof(struct nest_args) == 704, "as jit/emit_cuda.h has it");
 #ifndef OUTER /* whether there are outer axes */
 #define OUTER 1
 #endif
+#define N_SHARED (OUTER ? g.n_shared_indices : 1)
 
-/* Where operand k is at one index of all shared axes and one of all others. */
-static __device__ __noinline__ char *
-at_outer(const struct nest_args &g, int k, int64_t shared, int64_t walked)
+/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind
+ * has what is left of the index; others divide it, once for all operands. */
+static __device__ inline void
+seek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)
 {
-    char *p = g.ptr[k];
+    int64_t i = walked;
 
-    for (int a = (int)g.n_outer - 1; a >= 0; a--) {
-        int64_t &i = a < g.n_shared ? shared : walked;
-        const bool first = a == 0 || a == g.n_shared; /* what is left is its index */
+    #pragma unroll
+    for (int k = 0; k < 9; k++)
+        ptr[k] = g.ptr[k];
+    #pragma unroll 1
+    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {
+        if (a + 1 == g.n_shared)
+            i = shared;
+        const bool first = a == 0 || a == g.n_shared;
+        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];
 
-        p += (first ? i : i % g.outer[a]) * g.outer_stride[k][a];
-        i = first ? i : i / g.outer[a];
+        i = left;
+        #pragma unroll
+        for (int k = 0; k < 9; k++)
+            ptr[k] += at * g.outer_stride[k][a];
     }
-    return p;
 }
 
 #ifndef VEC /* elements that a thread takes at once, if all that lie side by side are aligned */
@@ -138,16 +147,8 @@ frit_nest(const __grid_constant__ struct nest_args g)
     const int64_t j0 = (int64_t)block_x * TILED;
     const unsigned n_columns = n_inner - j0 < TILED ? n_inner - j0 : TILED;
 
-    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {
-        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-        ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
-        ptr[4] = OUTER ? at_outer(g, 4, o, 0) : g.ptr[4];
-        ptr[5] = OUTER ? at_outer(g, 5, o, 0) : g.ptr[5];
-        ptr[6] = OUTER ? at_outer(g, 6, o, 0) : g.ptr[6];
-        ptr[7] = OUTER ? at_outer(g, 7, o, 0) : g.ptr[7];
-        ptr[8] = OUTER ? at_outer(g, 8, o, 0) : g.ptr[8];
+    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
+        seek(g, ptr, o, 0);
         for (int64_t row0 = (int64_t)block_y * HIGH; row0 < g.n_rows; row0 += (int64_t)grid_y * HIGH) {
             const unsigned n_lines = g.n_rows - row0 < HIGH ? g.n_rows - row0 : HIGH;
             struct { float v[4]; } q0;
@@ -299,16 +300,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
     }
 #else
     const int64_t first = (int64_t)block_x * blockDim.x + threadIdx.x;
-    for (int64_t o = block_z; o < g.n_shared_indices; o += grid_z) {
-        ptr[0] = OUTER ? at_outer(g, 0, o, 0) : g.ptr[0];
-        ptr[1] = OUTER ? at_outer(g, 1, o, 0) : g.ptr[1];
-        ptr[2] = OUTER ? at_outer(g, 2, o, 0) : g.ptr[2];
-        ptr[3] = OUTER ? at_outer(g, 3, o, 0) : g.ptr[3];
-        ptr[4] = OUTER ? at_outer(g, 4, o, 0) : g.ptr[4];
-        ptr[5] = OUTER ? at_outer(g, 5, o, 0) : g.ptr[5];
-        ptr[6] = OUTER ? at_outer(g, 6, o, 0) : g.ptr[6];
-        ptr[7] = OUTER ? at_outer(g, 7, o, 0) : g.ptr[7];
-        ptr[8] = OUTER ? at_outer(g, 8, o, 0) : g.ptr[8];
+    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
+        seek(g, ptr, o, 0);
+        #pragma unroll 1
         for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
              row += (int64_t)grid_y * blockDim.y) {
             char *const p0 = ptr[0] + row * row_stride[0];
@@ -329,6 +323,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const double v4 = p4[0];
             const float v7 = (float)v4;
 #if VEC > 1
+            #pragma unroll 1
             for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
                 const struct vec1 q1 = *(const struct vec1 *)(p1 + 1 * j0);
                 struct vec7 q7;
@@ -391,6 +386,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec7 *)(p7 + 1 * j0) = q7;
             }
 #else
+            #pragma unroll 1
             for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
                 const float v0 = AT(const float, p0, j * i0)[0];
                 const float v1 = p1[j];
