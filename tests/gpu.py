@@ -4,6 +4,7 @@ compiler() and Device() say by a ValueError why there is none."""
 import ctypes
 import glob
 import os
+import struct
 import sys
 
 import numpy as np
@@ -20,22 +21,51 @@ def compiler():
     return ctypes.CDLL(sorted(found)[0])
 
 
-def compile_text(rtc, text, arch):
-    """The machine code of a kernel's text; an AssertionError with the compiler's words where it is wrong."""
-    program = ctypes.c_void_p()
+def compiled(rtc, text, arch, *more):
+    """What NVRTC makes of a kernel's text: machine code (empty for compute_*) and PTX; an AssertionError with its words where the text
+    is wrong."""
+    program, size, out = ctypes.c_void_p(), ctypes.c_size_t(), []
     assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
-    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17"]
+    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17", *more]
     st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetProgramLog(program, log)
-    assert st == 0, log.value.decode()
-    assert rtc.nvrtcGetCUBINSize(program, ctypes.byref(size)) == 0 and size.value > 1000
-    cubin = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetCUBIN(program, cubin)
+    for what in ("CUBIN", "PTX") if st == 0 else ("ProgramLog",):
+        assert getattr(rtc, f"nvrtcGet{what}Size")(program, ctypes.byref(size)) == 0
+        out.append(ctypes.create_string_buffer(size.value))
+        assert size.value == 0 or getattr(rtc, "nvrtcGet" + what)(program, out[-1]) == 0
     rtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return cubin.raw
+    assert st == 0, out[0].value.decode()
+    return out[0].raw, out[1].value.decode()
+
+
+def compile_text(rtc, text, arch):
+    """The machine code of a kernel's text."""
+    return compiled(rtc, text, arch)[0]
+
+
+REGISTERS, FRAME = 0x2f, 0x11       # what .nv.info says of a function
+
+
+def resources(cubin, name):
+    """Registers of a thread of a kernel, and the bytes that it has in local memory."""
+    def string(at):
+        return cubin[at:cubin.index(b"\0", at)].decode()
+
+    table, = struct.unpack_from("<Q", cubin, 0x28)
+    size, n, names = struct.unpack_from("<HHH", cubin, 0x3a)
+    headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, table + k * size) for k in range(n)]
+    at = {string(headers[names][4] + h[0]): (h[4], h[5]) for h in headers}
+    symbols, strings, (info, n_info) = at[".symtab"][0], at[".strtab"][0], at[".nv.info"]
+    found, end = {}, info + n_info
+    while info < end:
+        form, attribute, value = struct.unpack_from("<BBH", cubin, info)
+        info += 4
+        if form == 4:               # so many bytes follow
+            if attribute in (REGISTERS, FRAME):
+                symbol, number = struct.unpack_from("<II", cubin, info)
+                if string(strings + struct.unpack_from("<I", cubin, symbols + 24 * symbol)[0]) == name:
+                    found[attribute] = number
+            info += value
+    return found[REGISTERS], found[FRAME]
 
 
 class Device:

@@ -70,20 +70,7 @@ def build(tmp, flags=FLAGS):
 
 def compile_ptx(rtc, text, arch="compute_80", *more):
     """NVRTC's PTX; an AssertionError with its words where the text is wrong."""
-    program = ctypes.c_void_p()
-    assert rtc.nvrtcCreateProgram(ctypes.byref(program), text.encode(), None, 0, None, None) == 0
-    options = [f"--gpu-architecture={arch}".encode(), b"--fmad=false", b"--std=c++17", *more]
-    st = rtc.nvrtcCompileProgram(program, len(options), (ctypes.c_char_p * len(options))(*options))
-    size = ctypes.c_size_t()
-    rtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetProgramLog(program, log)
-    assert st == 0, log.value.decode()
-    assert rtc.nvrtcGetPTXSize(program, ctypes.byref(size)) == 0
-    ptx = ctypes.create_string_buffer(size.value)
-    rtc.nvrtcGetPTX(program, ptx)
-    rtc.nvrtcDestroyProgram(ctypes.byref(program))
-    return ptx.value.decode()
+    return gpu.compiled(rtc, text, arch, *more)[1]
 
 
 class Arrays:

@@ -45,7 +45,7 @@ class Text(ctypes.Structure):
 
 def build_lib(tmp):
     so = os.path.join(tmp, "text.so")
-    made = objects(in_csrc(*(f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda", "split", "tile", "source")), *MICRO_CODE, *REFERENCE), *ASSERTED)
+    made = objects(in_csrc(*(f"jit/emit_{part}.c" for part in ("text", "nest", "stage", "c", "cuda", "split", "tile", "source", "product", "scan", "take", "chosen")), *MICRO_CODE, *REFERENCE), *ASSERTED)
     subprocess.run(["cc", "-shared", *made, "-o", so, "-lm", "-lpthread"], check=True)
     lib = ctypes.CDLL(so)
     lib.fr_nest_pack.restype = lib.fr_nest_scratch.restype = ctypes.c_size_t
@@ -729,11 +729,27 @@ def nvrtc():
         pytest.skip(str(e))
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
-def test_golden_cuda_compiles(lib, arch):
-    rtc = nvrtc()
-    for path in GOLDEN:
-        assert b"frit_nest" in gpu.compile_text(rtc, Nest(lib, path.read_text()).text(1), arch), path
+def cuda_without_nests(lib):
+    """(name, text, defines) of the kernels of calls and scans; of products and scans some dtypes, of the others each kind."""
+    def constant(name):
+        return ctypes.string_at(ctypes.addressof(ctypes.c_char.in_dll(lib, f"fr_cuda_{name}_text"))).decode()
+
+    def written(write, *what):
+        t, err = Text(), Err()
+        assert write(ctypes.byref(t), *what, ctypes.byref(err)) == 0, err.text
+        s = t.s.decode()
+        lib.fr_text_clear(ctypes.byref(t))
+        return s
+
+    lib.fr_op_find.restype = ctypes.c_uint16
+    for d in ("f16", "f32", "c128", "i64"):
+        d = list(DTYPES).index(d)
+        yield "product", written(lib.fr_text_product, d), []
+        yield "scan", written(lib.fr_text_scan, lib.fr_op_find(b"cumsum", 6), d), []
+    yield "take", constant("take"), ["ELEMENT=uint4", "INDEX=long long"]
+    yield "look", constant("look"), ["INDEX=short"]
+    yield from (("chosen", constant("chosen"), ["ELEMENT=unsigned", f"KIND={k}"]) for k in range(6))
+    yield from (("scatter", constant("scatter"), ["ELEMENT=float", "KEY=unsigned", f"KIND={k}"]) for k in range(12))
 
 
 @pytest.mark.parametrize("code", ["bool", "i8", "u32", "i64", "f16", "f32", "c128"])

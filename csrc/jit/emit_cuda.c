@@ -79,7 +79,8 @@ write_entry(struct fr_writer *w)
         W("\n#ifndef MANY /* whether a launch is of several instances, each of which has some of the blocks */\n#define MANY 0\n#endif\n"
           "struct many { unsigned first, x, y, z; };\n"
           "struct of_many { const struct nest_args *all; const struct many *of; unsigned n; };\n");
-    W("\nextern \"C\" __global__ void __launch_bounds__(%d)\n", THREADS);
+    /* (Rows with many reductions would have a hundred registers and more, and a multiprocessor two of their blocks.) */
+    W("\nextern \"C\" __global__ void __launch_bounds__(%d%s)\n", THREADS, fr_nest_has_stages(w->nest) ? ", 4" : "");
     if (fr_cuda_has_many(w->nest))
         W("#if MANY\nfrit_nest(const __grid_constant__ struct of_many m)\n{\n"
           "    const struct many *const of = m.of;\n    unsigned low = 0, high = m.n;\n\n    while (high - low > 1) {\n        const unsigned middle = (low + high) / 2;\n\n"

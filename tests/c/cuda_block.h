@@ -105,7 +105,7 @@ __shfl_xor_sync(unsigned mask, T v, int k)
 #define __global__
 #define __device__
 #define __shared__ static
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __grid_constant__
 #define __noinline__
 #define __align__(n) alignas(n)

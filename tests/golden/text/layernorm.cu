@@ -556,7 +556,7 @@ piece_2(int64_t n, int64_t piece, int64_t n_pieces, int64_t *j)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;

@@ -821,7 +821,7 @@ joined_1(const struct sums_1 *part, int64_t n)
 }
 #endif
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;

@@ -310,7 +310,7 @@ element_2(const struct row *r, int64_t j)
     r->p1[j] = v5;
 }
 
-extern "C" __global__ void __launch_bounds__(256)
+extern "C" __global__ void __launch_bounds__(256, 4)
 frit_nest(const __grid_constant__ struct nest_args g)
 {
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
