@@ -1162,35 +1162,19 @@ def test_golden_nests(interp, lib, rtc, path, arch):
                 T.same(x, y)
 
 
-FORMS = {"a warp's rows": ([b"-DROW=32"], (32, 8)), "a warp's rows, kept": ([b"-DROW=32", b"-DSHARED=1"], (32, 8)),
-         "kept rows": ([b"-DSHARED=1"], 256), "no outer axes": ([b"-DOUTER=0"], 256), "vectors": ([b"-DVEC=4"], (32, 8)),
-         "wide vectors": ([b"-DVEC=16", b"-DOUTER=0"], (16, 16)), "shared by blocks": ([b"-DSPLIT=1"], 256),
-         "tiles": ([b"-DTILED=32"], (32, 8)), "high tiles": ([b"-DTILED=8", b"-DOUTER=0"], (8, 32)),
-         "lines of columns": ([b"-DSPLIT=2"], (32, 8)), "long lines": ([b"-DSPLIT=2", b"-DOUTER=0"], (4, 64))}
-
-
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", T.FORMS)
 @pytest.mark.parametrize("path", T.GOLDEN, ids=lambda p: p.stem)
 def test_forms_of_golden_nests(interp, lib, rtc, path, form):
     """Forms of a kernel, which are chosen when it is launched, have the same bits (csrc/backends/cuda/launch.c)."""
     text = path.read_text()
     nest = T.Nest(lib, text)
-    defines, block = FORMS[form]
-    k = nests(interp, nest, rtc, 2, form=defines, block=block)
-    if b"ROW=32" in defines[0] and "accum" in text and "stages" in text.splitlines()[0]:
-        pytest.skip("accumulators of rows with stages are a block's")
-    if (b"SHARED=1" in defines[-1] and not k.keeps) or any(word in defines[0] and b"#if " + word not in k.text.encode() for word in (b"VEC", b"TILED")):
+    words, block = T.FORMS[form]
+    if not T.runs_alone(nest.text(1), words):
         pytest.skip("it has no such form")
-    if b"-DSPLIT=1" in defines and "LAST" not in k.text:
-        pytest.skip("no rows that are shared")
-    if b"-DSPLIT=2" in defines and "SPLIT == 2" not in k.text:
-        pytest.skip("no columns")
-    if b"TILED" in defines[0] and "turned-deep" in text:
-        pytest.skip("its tiles have an outer axis, which these launches have not (test_gpu.py)")
-    for n in (16, 128, 304, 1024) if b"VEC" in defines[0] else (600, 1031, 2500, 20000) if b"SPLIT" in defines[0] else (1, 9, 128, 129, 300, 1031):
-        rows = 130 if b"-DSPLIT=2" in defines else 70 if b"TILED" in defines[0] else 5
+    k = nests(interp, nest, rtc, 2, form=[f"-D{word}".encode() for word in words], block=block)
+    for rows, n in T.sizes_of_form(words):
         a, b = (T.begun(text, T.make_operands(nest, rows, n)) for _ in range(2))
-        k.grid = -(-n // block[0]) if b"TILED" in defines[0] else 2
+        k.grid = -(-n // block[0]) if rows == 70 else 2
         scalars = [np.float64(n), np.float64(0.25)] if "$1" in text else [np.float32(0.3)]
         k.run(a, rows, n, scalars)
         T.run_reference(lib, nest, b, rows, n, scalars)
@@ -1298,13 +1282,6 @@ COMPILED = [*USUAL, ["OUTER=0", "ROW=32", "SHARED=1"], ["OUTER=0", "SPLIT=1"], [
 SPILLS = {"long_rows": 48, "reductions": 112}
 
 
-def has_form(text, form):
-    """What goes by tiles does so in every launch."""
-    words = {word.partition("=")[0] for word in form}
-    return all(f"#ifndef {word} " in text for word in words) and ("SPLIT=2" not in form or "SPLIT == 2" in text) and \
-        ("#ifndef TILED " not in text or "TILED" in words)
-
-
 @pytest.mark.parametrize("arch", ARCHS)
 def test_registers(rtc, arch):
     """What NVRTC makes of golden kernels: at most 64 registers, so that a multiprocessor has four blocks at least, and none of them in
@@ -1313,8 +1290,8 @@ def test_registers(rtc, arch):
     for path in T.GOLDEN:
         text = path.with_suffix(".cu").read_text()
         for form in COMPILED if arch == "sm_90" or SOAK else USUAL:
-            if not has_form(text, form):
-                continue
+            if not T.has_form(text, form) or ("TILED" in text and not any("TILED" in word for word in form)):
+                continue                        # (what goes by tiles does so in every launch)
             cubin, made = gpu.compiled(rtc, text, arch, *(f"-D{word}".encode() for word in form))
             registers, frame = gpu.resources(cubin, "frit_nest")
             spilled = frame - sum(int(v) for v in re.findall(r"\.local .*\[(\d+)\];", made))     # beyond arrays of its own

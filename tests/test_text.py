@@ -1,10 +1,11 @@
 """Nests as text and bytes, and the C and CUDA text printed from them.
 
 The C text is compiled by the machine's compiler and compared with NumPy bit for bit (any NaN equals
-any NaN); the CUDA text is compiled with NVRTC where the nvidia-cuda-nvrtc wheel is there, and run
-thread by thread on the processor, and on a device where there is one.
+any NaN); the CUDA text is run thread by thread on the processor, under sanitizers, and on a device
+where there is one.
 `python -m tests.test_text --bless` rewrites what tests/golden/text expects."""
 import ctypes
+import functools
 import os
 import pathlib
 import platform
@@ -58,6 +59,9 @@ def build_lib(tmp):
     lib.fr_nest_scratch.argtypes = [ctypes.c_void_p]
     lib.fr_nest_rowbuf.argtypes = [ctypes.c_void_p, ctypes.c_int]
     lib.fr_text_nest.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_void_p]
+    lib.fr_cuda_row_bytes.restype = lib.fr_cuda_piece_bytes.restype = ctypes.c_size_t
+    lib.fr_cuda_row_bytes.argtypes = [ctypes.c_void_p, ctypes.c_int64]
+    lib.fr_cuda_piece_bytes.argtypes = [ctypes.c_void_p]
     lib.fr_recipe_exists.restype = ctypes.c_bool
     lib.fr_nest_crosses.restype = ctypes.c_bool
     lib.fr_nest_crosses.argtypes = [ctypes.c_void_p, ctypes.c_int]
@@ -758,35 +762,79 @@ def test_every_operation_in_cuda(lib, code):
     gpu.compile_text(rtc, Nest(lib, all_ops_nest(lib, code)[0]).text(1), "sm_90")
 
 
-class Cuda:
-    """The CUDA text of a nest, run on the processor thread by thread (tests/c/cuda_block.h)."""
+@functools.cache
+def sanitizers():
+    """What C++ is compiled with so that memory beside an array, and what is undefined, ends the program; or nothing."""
+    flags = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-sanitize=float-cast-overflow,float-divide-by-zero"]
+    with tempfile.TemporaryDirectory() as d:
+        done = subprocess.run(["c++", "-x", "c++", "-", *flags, "-o", d + "/a"], input="int main() {}", text=True, capture_output=True)
+    return flags if done.returncode == 0 else []
 
-    def __init__(self, lib, tmp, text, grid):
-        self.nest, self.grid = Nest(lib, text), grid
-        base = os.path.join(tmp, f"cuda{abs(hash(text))}")
-        with open(base + ".cpp", "w") as f:
-            f.write('#include "cuda_block.h"\n' + self.nest.text(1) + """
-static struct nest_args args;
-static void entry(void) { frit_nest(""" + ("&" if "*const args" in self.nest.text(1) else "") + """args); }
-extern "C" void run(const struct nest_args *a, unsigned grid)
-{
-    args = *a;
-    gridDim.x = grid;
-    for (blockIdx.x = 0; blockIdx.x < grid; blockIdx.x++)
-        run_block(entry);
-}
-""")
+
+class Cuda:
+    """The CUDA text of a nest, a program that runs it thread by thread under sanitizers (tests/c/cuda_block.h). Each operand has memory
+    of its own, from its first byte to its last."""
+
+    N_PIECES = 4            # of a row, where many blocks share it
+
+    def __init__(self, lib, tmp, text, grid, form=(), block=(gpu.THREADS, 1)):
         if not shutil.which("c++"):
             pytest.skip("there is no C++ compiler to run CUDA text with")
-        subprocess.run(["c++", "-std=c++17", "-O1", f"-I{ROOT}/tests/c", "-shared", "-fPIC",
-                        base + ".cpp", "-o", base + ".so", "-ffp-contract=off"], check=True)
-        self.dll = ctypes.CDLL(base + ".so")
+        self.lib, self.nest, self.grid, self.block, self.form = lib, Nest(lib, text), grid, block, form
+        made = self.nest.text(1)
+        many, by_address = "MANY=1" in form, "*const args" in made
+        self.n_phases = int(str(self.nest).split()[1]) + 1 if "SPLIT=1" in form and "#define LAST" in made else 1
+        argument = "{&args, &of, 1}" if many else "&args" if by_address else "args"
+        fd, self.program = tempfile.mkstemp(dir=tmp)
+        os.close(fd)
+        source = f"""#include "cuda_block.h"
+{made.replace("extern __shared__ __align__(16) char buffers[];", "extern char *buffers;")}
+static struct nest_args args;
+static void entry(void)
+{{
+    {"const struct many of = {0, gridDim.x, gridDim.y, gridDim.z};" if many else ""}
+    frit_nest({argument});
+}}
+int main(int n, char **path) {{ return n == 2 ? run_file(path[1], &args, sizeof args, entry) : 1; }}
+"""
+        subprocess.run(["c++", "-std=c++17", "-O1", "-g", f"-I{ROOT}/tests/c", *sanitizers(), *(f"-D{word}" for word in form), "-x", "c++",
+                        "-", "-o", self.program, "-ffp-contract=off"], input=source, text=True, check=True)
+
+    def scratch(self, n_rows, n_inner):
+        """Exactly what the launcher gives (csrc/backends/cuda/): bytes of shared memory, and of scratch."""
+        kept = self.lib.fr_cuda_row_bytes(self.nest.p, n_inner) * self.block[1]
+        if self.n_phases > 1:
+            return 0, self.lib.fr_cuda_piece_bytes(self.nest.p) * n_rows * self.N_PIECES
+        return (kept, 0) if "SHARED=1" in self.form else (0, kept * self.grid)
 
     def run(self, operands, n_rows, n_inner, scalars=()):
-        values, scratch = scalar_slots(scalars), ctypes.create_string_buffer(
-            self.nest.scratch() * self.grid + 64)
-        args = gpu.arguments(*pointers(operands), n_rows, n_inner, values, (ctypes.addressof(scratch) + 63) & ~63)
-        self.dll.run(ctypes.c_void_p(args.ctypes.data), self.grid)
+        ptr, row, inner = pointers(operands)
+        ends, number = {}, []
+        for o in operands:
+            if not isinstance(o, tuple):
+                low, high = np.lib.array_utils.byte_bounds(o)
+                was = ends.get(id(gpu.owner(o)), (low, high))
+                ends[id(gpu.owner(o))] = min(low, was[0]), max(high, was[1])
+        shared, n_scratch = self.scratch(n_rows, n_inner)
+        words = gpu.arguments(ptr, row, inner, n_rows, n_inner, scalar_slots(scalars), 0, self.N_PIECES)
+        array_of, at_scratch = np.zeros_like(words), max(len(operands), 1) * (4 + gpu.OUTER) + 10
+        for k, o in enumerate(operands):
+            if not isinstance(o, tuple):
+                words[k] -= ends[id(gpu.owner(o))][0]
+                array_of[k] = list(ends).index(id(gpu.owner(o))) + 1
+        array_of[at_scratch] = len(ends) + 1
+        head = [self.grid, 1, 1, *self.block, shared, self.n_phases, at_scratch + 2, len(words), len(ends) + 1]
+        arrays = [ctypes.string_at(low, high - low) for low, high in ends.values()] + [b"\xcd" * n_scratch]
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(np.array(head, np.int64).tobytes() + words.tobytes() + array_of.tobytes())
+            at = file.tell()
+            file.write(b"".join(len(a).to_bytes(8, "little") + a for a in arrays))
+            file.flush()
+            done = subprocess.run([self.program, file.name], capture_output=True, text=True, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
+            assert done.returncode == 0, done.stderr
+            file.seek(at)
+            for (low, high), a in zip(ends.values(), arrays):
+                ctypes.memmove(low, file.read(8 + len(a))[8:], len(a))
 
 
 class Gpu:
@@ -855,6 +903,86 @@ def test_random_nests_on_a_device(lib, tmp, seed):
         for a, b in zip(*sets):
             if not isinstance(a, tuple):
                 same(a, b)
+
+
+# What is compiled with which words, and the threads of a block.
+FORMS = {"a warp's rows": (["ROW=32"], (32, 8)), "a warp's rows, kept": (["ROW=32", "SHARED=1"], (32, 8)), "kept rows": (["SHARED=1"], (256, 1)),
+         "no outer axes": (["OUTER=0"], (256, 1)), "vectors": (["VEC=4"], (32, 8)), "wide vectors": (["VEC=16", "OUTER=0"], (16, 16)),
+         "shared by blocks": (["SPLIT=1"], (256, 1)), "tiles": (["TILED=32"], (32, 8)), "high tiles": (["TILED=8", "OUTER=0"], (8, 32)),
+         "lines of columns": (["SPLIT=2"], (32, 8)), "long lines": (["SPLIT=2", "OUTER=0"], (4, 64))}
+
+
+def has_form(text, words):
+    names = {word.partition("=")[0] for word in words}
+    return all(f"#ifndef {name} " in text for name in names) and not any((
+        "SHARED" in names and "extern __shared__" not in text, "SPLIT=1" in words and "#define LAST" not in text,
+        "SPLIT=2" in words and "SPLIT == 2" not in text, "ROW" in names and "r.begun" in text))   # (accumulators of rows with stages are a block's)
+
+
+def runs_alone(text, words):
+    """Whether launches without outer axes take it: some tiles have one (test_gpu.py)."""
+    return has_form(text, words) and not (any("TILED" in word for word in words) and "DEEP" in text)
+
+
+def sizes_of_form(words):
+    """(rows, elements of a row)"""
+    if "SPLIT=2" in words:
+        return [(130, n) for n in (600, 1031, 2500)]
+    if "SPLIT=1" in words:
+        return [(5, n) for n in (600, 1031, 2500, 20000)]
+    if any("VEC" in word for word in words):
+        return [(5, n) for n in (16, 128, 304, 1024)]
+    return [(70 if any("TILED" in word for word in words) else 5, n) for n in (1, 9, 128, 129, 300, 1031)]
+
+
+def check_in_cpp(lib, tmp, text, words, block):
+    cuda, nest = Cuda(lib, tmp, text, 2, words, block), Nest(lib, text)
+    for rows, n in sizes_of_form(words):
+        a, b = (begun(text, make_operands(nest, rows, n)) for _ in range(2))
+        cuda.grid = -(-n // block[0]) if rows == 70 else 2
+        scalars = [np.float64(n), np.float64(0.25)] if "$1" in text else [np.float32(0.3)]
+        cuda.run(a, rows, n, scalars)
+        run_reference(lib, nest, b, rows, n, scalars)
+        for x, y in zip(a, b):
+            if not isinstance(x, tuple):
+                same(x, y)
+
+
+# (Golden kernels without words: test_cuda_gives_the_bits_of_c.)
+IN_CPP = {**FORMS, "several": (["OUTER=0", "VEC=4", "MANY=1"], (32, 8)), "several, by tiles": (["OUTER=0", "TILED=32", "MANY=1"], (32, 8))}
+SAMPLE = {"a warp's rows": "reductions", "a warp's rows, kept": "softmax", "kept rows": "backward", "vectors": "chain", "wide vectors": "strides",
+          "shared by blocks": "long_rows", "high tiles": "turned", "lines of columns": "columns", "several": "chain"}
+
+
+@pytest.mark.parametrize("form", SAMPLE)
+def test_forms_in_cpp(lib, tmp, form):
+    """No form touches a byte beside an operand, of shared memory, or of scratch; nor does anything that is undefined."""
+    check_in_cpp(lib, tmp, golden(SAMPLE[form]), *IN_CPP[form])
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("form", IN_CPP)
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda p: p.stem)
+def test_all_forms_in_cpp(lib, tmp, path, form):
+    words, block = IN_CPP[form]
+    if not runs_alone(Nest(lib, path.read_text()).text(1), words):
+        pytest.skip("it has no such form")
+    check_in_cpp(lib, tmp, path.read_text(), words, block)
+
+
+@pytest.mark.parametrize("where", ["an operand", "scratch"])
+def test_a_byte_too_far_is_seen(lib, tmp, where):
+    if not sanitizers():
+        pytest.skip("the C++ compiler has no sanitizers")
+    cuda = Cuda(lib, tmp, golden("softmax" if where == "scratch" else "chain"), 2)
+    operands, n = make_operands(cuda.nest, 3, 100), 100
+    cuda.run(operands, 3, n, [np.float32(1)])
+    if where == "scratch":
+        cuda.scratch = lambda rows, n: (0, lib.fr_cuda_row_bytes(cuda.nest.p, n) * 2 - 64)     # (a row ends with a gap)
+    else:
+        n += 1
+    with pytest.raises(AssertionError, match="heap-buffer-overflow"):
+        cuda.run(operands, 3, n, [np.float32(1)])
 
 
 @pytest.mark.parametrize("where", [Cuda, Gpu])
@@ -1073,6 +1201,21 @@ def test_random_nests(lib, tmp, seed):
         if cuda:
             cuda.run(sets[3], 3, n, scalars)
             for a, b in zip(sets[3], sets[1]):
+                if not isinstance(a, tuple):
+                    same(a, b)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("first", range(40, 240, 20))
+def test_many_random_nests_in_cpp(lib, tmp, first):
+    for seed in range(first, first + 20):
+        text = Writer(seed).text()
+        cuda = Cuda(lib, tmp, text, 2)
+        for n in (1, 133, 517):
+            sets = [begun(text, make_operands(cuda.nest, 3, n, seed)) for _ in range(2)]
+            cuda.run(sets[0], 3, n, scalars_of(text))
+            run_reference(lib, cuda.nest, sets[1], 3, n, scalars_of(text))
+            for a, b in zip(*sets):
                 if not isinstance(a, tuple):
                     same(a, b)
 
