@@ -124,6 +124,11 @@ class Device:
         self.do("cuCtxSynchronize")
 
 
+def blocks(text, n_inner, wide, n):
+    """Blocks along x of a kernel: n, but a map's threads have one element of a row each."""
+    return max(n, -(-n_inner // wide)) if "#ifndef VEC " in text else n
+
+
 OUTER = 4           # axes beyond rows and inner (csrc/jit/emit_cuda.h)
 
 

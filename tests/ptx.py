@@ -164,5 +164,6 @@ class Nests:
             argument = gpu.arguments(ptr, row, inner, n_rows, n_inner, self.scalar_slots(scalars), scratch, N_PIECES, phase)
             if self.module.facts("frit_nest").all_params_bytes == 8:    # too many: by address
                 argument = np.uint64(memory.add(argument, False))
-            counts = self.module.run("frit_nest", [argument], self.grid, self.block, memory, shared, **self.options)
+            grid = gpu.blocks(self.text, n_inner, self.block if isinstance(self.block, int) else self.block[0], self.grid)
+            counts = self.module.run("frit_nest", [argument], grid, self.block, memory, shared, **self.options)
         return counts

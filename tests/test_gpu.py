@@ -120,10 +120,10 @@ say(found)
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_the_least_bytes_move(dtype):
     """What kernels of maps, rows and columns ask of memory, counted: one launch, the least bytes, whole sectors of 32 bytes, no two
-    words in one bank. Instructions an element of f4: 20 for a chain of 4 operations (62 without vectors), 24 to 160 for rows."""
+    words in one bank. Instructions an element of f4: 16 for a chain of 4 operations (50 without vectors), 24 to 160 for rows."""
     for name, n, launches, n_bytes, loads, stores, conflicts, instructions in said(f"TYPE = {dtype!r}" + MODEL, FRIT_JIT="auto"):
         assert launches == 1 and n_bytes <= 1.05 and loads <= 1.05 and stores <= 1.05, (name, n, launches, n_bytes, loads, stores)
-        assert conflicts <= 64 and instructions < (30 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
+        assert conflicts <= 64 and instructions < (18 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
 
 
 ORDERS = """
@@ -161,13 +161,13 @@ say(found)
 @pytest.mark.parametrize("dtype", ["i1", "f2", "f4", "f8"])
 def test_the_least_bytes_move_where_orders_differ(dtype):
     """Operands that lie crosswise are read and written sector by sector all the same, by way of shared memory. Of a tile with three axes
-    eight elements lie side by side, which are less than a sector if they are small. Instructions an element of f4: 45 for x.T + y, up to
-    128 where outer axes are to be found as well."""
+    eight elements lie side by side, which are less than a sector if they are small. Instructions an element of f4: 43 for x.T + y, 49 with
+    outer axes, which are looked for once for all operands."""
     for name, same, launches, n_bytes, loads, stores, conflicts, instructions in said(f"TYPE = {dtype!r}" + ORDERS, FRIT_JIT="auto"):
         small = dtype in ("i1", "f2") and name in ("three axes", "among four")
         assert same and launches == 1 and n_bytes <= 1.05 and max(loads, stores) <= (4 if small else 1.05), (name, same, launches, n_bytes, loads, stores)
         assert conflicts == 0 or small, (name, conflicts)
-        assert instructions < (60 if (name, dtype) == ("x.T + y", "f4") else 300), (name, instructions)
+        assert instructions < (55 if dtype == "f4" and name in ("x.T + y", "four axes") else 300), (name, instructions)
 
 
 def test_orders_of_every_dtype_and_size():

@@ -781,7 +781,7 @@ class Cuda:
         if not shutil.which("c++"):
             pytest.skip("there is no C++ compiler to run CUDA text with")
         self.lib, self.nest, self.grid, self.block, self.form = lib, Nest(lib, text), grid, block, form
-        made = self.nest.text(1)
+        self.text = made = self.nest.text(1)
         many, by_address = "MANY=1" in form, "*const args" in made
         self.n_phases = int(str(self.nest).split()[1]) + 1 if "SPLIT=1" in form and "#define LAST" in made else 1
         argument = "{&args, &of, 1}" if many else "&args" if by_address else "args"
@@ -823,7 +823,7 @@ int main(int n, char **path) {{ return n == 2 ? run_file(path[1], &args, sizeof 
                 words[k] -= ends[id(gpu.owner(o))][0]
                 array_of[k] = list(ends).index(id(gpu.owner(o))) + 1
         array_of[at_scratch] = len(ends) + 1
-        head = [self.grid, 1, 1, *self.block, shared, self.n_phases, at_scratch + 2, len(words), len(ends) + 1]
+        head = [gpu.blocks(self.text, n_inner, self.block[0], self.grid), 1, 1, *self.block, shared, self.n_phases, at_scratch + 2, len(words), len(ends) + 1]
         arrays = [ctypes.string_at(low, high - low) for low, high in ends.values()] + [b"\xcd" * n_scratch]
         with tempfile.NamedTemporaryFile() as file:
             file.write(np.array(head, np.int64).tobytes() + words.tobytes() + array_of.tobytes())
@@ -861,7 +861,7 @@ class Gpu:
             if not isinstance(a, tuple):
                 ptr[k] += there[id(gpu.owner(a))] - gpu.owner(a).ctypes.data
         scratch = self.device.alloc(self.nest.scratch() * self.grid)
-        self.device.launch(self.kernel, self.grid,
+        self.device.launch(self.kernel, gpu.blocks(self.nest.text(1), n_inner, gpu.THREADS, self.grid),
                            gpu.arguments(ptr, row, inner, n_rows, n_inner, scalar_slots(scalars), scratch))
         for k, a in owners.items():
             self.device.to_host(a.ctypes.data, there[k], a.nbytes)

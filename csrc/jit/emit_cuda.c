@@ -5,8 +5,8 @@
  * with OUTER=0 it is for launches without outer axes, which are most.
  *
  * Maps: a block is as many elements wide as its rows have, up to 256, and the rest of its threads are rows of their own. So
- * nobody divides to find his element; with VEC it takes so many elements at once, 16 bytes of the largest, and with TILED it goes by
- * tiles (emit_tile.c). With MANY a launch is of several instances. Where rows accumulate, a thread has a column and takes its rows in order.
+ * nobody divides to find his element; a thread has one of each row, with VEC so many at once, 16 bytes of the largest, and with TILED
+ * a block goes by tiles (emit_tile.c). With MANY a launch is of several instances. Where rows accumulate, a thread has a column and takes its rows in order.
  * Few rows, and few columns, have forms of their own (emit_split.c).
  * Nests with stages: ROW threads take a row at a time, a warp or a block (the first block takes them all
  * when rows accumulate), and the tree of a sum is the CPU's, so the bits are too:
@@ -94,7 +94,7 @@ write_entry(struct fr_writer *w)
     else
         W("frit_nest(const __grid_constant__ struct nest_args g)\n{\n");
     if (fr_cuda_has_many(w->nest))
-        W("    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;\n    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;\n#endif\n");
+        W("    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;\n    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;\n#endif\n    (void)grid_x;\n");
     W("    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
       "    const void *const scalars = g.scalars;\n    const int64_t n_inner = g.n_inner;\n    char *ptr[%d];\n",
       w->nest->n_operands ? w->nest->n_operands : 1);
@@ -192,10 +192,24 @@ write_vector_types(struct fr_writer *w)
     }
 }
 
-/* A row without elements still stores its ROW values. */
+/* Whether rows store values of their own, as rows without elements do, too. */
+static bool
+stores_rows(const struct fr_nest *nest)
+{
+    bool does = false;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++)
+        does |= nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level != FR_LEVEL_FULL;
+    return does;
+}
+
+/* A row without elements still stores its ROW values. The grid has a thread for each element or vector of a row, unless one thread
+ * has the whole row, because values of rows may lie over what is loaded (backends/cuda/launch.c). */
 static void
 write_maps(struct fr_writer *w)
 {
+    const bool by_row = stores_rows(w->nest);
+
     w->indent = "    ";
     fr_write_scalars(w, NULL, false);
     if (fr_cuda_has_tiles(w->nest)) {
@@ -207,14 +221,12 @@ write_maps(struct fr_writer *w)
       "    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
-    /* (A thread has one turn of each loop, if the grid is large enough.) */
-    W("        #pragma unroll 1\n        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;\n"
-      "             row += (int64_t)grid_y * blockDim.y) {\n");
+    W("        #pragma unroll 1\n        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {\n");
     w->indent = "            ";
     w->guard = "if (first == 0) ";
     fr_write_operands(w, true, "row");
     fr_write_row(w, 0);
-    W("#if VEC > 1\n            #pragma unroll 1\n            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {\n");
+    W("#if VEC > 1\n            const int64_t j0 = first * VEC;\n\n            if (j0 < n_inner) {\n");
     w->indent = "                ";
     write_vectors(w, false);
     W("                #pragma unroll\n                for (int v = 0; v < VEC; v++) {\n"
@@ -226,23 +238,15 @@ write_maps(struct fr_writer *w)
     W("                }\n");
     w->indent = "                ";
     write_vectors(w, true);
-    W("            }\n#else\n            #pragma unroll 1\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
+    if (by_row)
+        W("            }\n#else\n            #pragma unroll 1\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
+    else
+        W("            }\n#else\n            const int64_t j = first;\n\n            if (j < n_inner) {\n");
     fr_write_body(w);
     W("            }\n#endif\n");
     w->indent = "            ";
     fr_write_row(w, 1);
     W("        }\n    }\n%s}\n", fr_cuda_has_tiles(w->nest) ? "#endif\n" : "");
-}
-
-/* Whether rows store values of their own, as rows without elements do, too. */
-static bool
-stores_rows(const struct fr_nest *nest)
-{
-    bool does = false;
-
-    for (uint32_t i = 0; i < nest->n_insts; i++)
-        does |= nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level == FR_LEVEL_ROW;
-    return does;
 }
 
 static void

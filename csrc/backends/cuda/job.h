@@ -4,7 +4,7 @@
 
 #include "backends/cuda/kernel.h"
 
-enum { FR_CUDA_GRID_X = 1 << 30, FR_CUDA_GRID_YZ = 65535, FR_CUDA_BLOCKS_EACH = 8 /* of a multiprocessor */ };
+enum { FR_CUDA_GRID_X = INT32_MAX, FR_CUDA_GRID_YZ = 65535, FR_CUDA_BLOCKS_EACH = 8 /* of a multiprocessor */ };
 
 /* An axis of which some accumulator moves and some does not; that all keep; that all reduce. */
 enum fr_cuda_axis { FR_CUDA_MIXED, FR_CUDA_KEPT, FR_CUDA_WALKED };

@@ -125,6 +125,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;
     const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;
 #endif
+    (void)grid_x;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
@@ -138,8 +139,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
         seek(g, ptr, o, 0);
         #pragma unroll 1
-        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
-             row += (int64_t)grid_y * blockDim.y) {
+        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {
             char *const p0 = ptr[0] + row * row_stride[0];
             const int64_t i0 = inner_stride[0];
             const double *const p5 = (const double *)(ptr[5] + row * row_stride[5]);
@@ -155,8 +155,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const double v9 = -(v1);
             if (first == 0) p6[0] = v9;
 #if VEC > 1
-            #pragma unroll 1
-            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
+            const int64_t j0 = first * VEC;
+
+            if (j0 < n_inner) {
                 struct vec4 q4;
                 #pragma unroll
                 for (int v = 0; v < VEC; v++) {

@@ -127,6 +127,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;
     const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;
 #endif
+    (void)grid_x;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
@@ -303,8 +304,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
         seek(g, ptr, o, 0);
         #pragma unroll 1
-        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
-             row += (int64_t)grid_y * blockDim.y) {
+        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {
             char *const p0 = ptr[0] + row * row_stride[0];
             const int64_t i0 = inner_stride[0];
             const float *const p1 = (const float *)(ptr[1] + row * row_stride[1]);
@@ -323,8 +323,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
             const double v4 = p4[0];
             const float v7 = (float)v4;
 #if VEC > 1
-            #pragma unroll 1
-            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
+            const int64_t j0 = first * VEC;
+
+            if (j0 < n_inner) {
                 const struct vec1 q1 = *(const struct vec1 *)(p1 + 1 * j0);
                 struct vec7 q7;
                 #pragma unroll
@@ -386,8 +387,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec7 *)(p7 + 1 * j0) = q7;
             }
 #else
-            #pragma unroll 1
-            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
+            const int64_t j = first;
+
+            if (j < n_inner) {
                 const float v0 = AT(const float, p0, j * i0)[0];
                 const float v1 = p1[j];
                 const float v2r = AT(const float, p2, j * i2)[0];

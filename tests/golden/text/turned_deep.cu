@@ -106,6 +106,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;
     const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;
 #endif
+    (void)grid_x;
     const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;
     const void *const scalars = g.scalars;
     const int64_t n_inner = g.n_inner;
@@ -256,8 +257,7 @@ frit_nest(const __grid_constant__ struct nest_args g)
     for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {
         seek(g, ptr, o, 0);
         #pragma unroll 1
-        for (int64_t row = (int64_t)block_y * blockDim.y + threadIdx.y; row < g.n_rows;
-             row += (int64_t)grid_y * blockDim.y) {
+        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {
             const float *const p0 = (const float *)(ptr[0] + row * row_stride[0]);
             char *const p1 = ptr[1] + row * row_stride[1];
             const int64_t i1 = inner_stride[1];
@@ -267,8 +267,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
             char *const p4 = ptr[4] + row * row_stride[4];
             const int64_t i4 = inner_stride[4];
 #if VEC > 1
-            #pragma unroll 1
-            for (int64_t j0 = first * VEC; j0 < n_inner; j0 += (int64_t)grid_x * blockDim.x * VEC) {
+            const int64_t j0 = first * VEC;
+
+            if (j0 < n_inner) {
                 const struct vec0 q0 = *(const struct vec0 *)(p0 + 1 * j0);
                 struct vec3 q3;
                 #pragma unroll
@@ -287,8 +288,9 @@ frit_nest(const __grid_constant__ struct nest_args g)
                 *(struct vec3 *)(p3 + 1 * j0) = q3;
             }
 #else
-            #pragma unroll 1
-            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {
+            const int64_t j = first;
+
+            if (j < n_inner) {
                 const float v0 = p0[j];
                 const float v1 = AT(const float, p1, j * i1)[0];
                 const double v2 = AT(const double, p2, j * i2)[0];
