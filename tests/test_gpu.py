@@ -126,6 +126,22 @@ def test_the_least_bytes_move(dtype):
         assert conflicts <= 64 and instructions < (18 if (name, dtype) == ("chain", "f4") else 250), (name, n, conflicts, instructions)
 
 
+def test_sums_of_integers_have_no_tree():
+    """Threads take neighbours, and few instructions, whatever the size of an element: any order has the same bits."""
+    for dtype, same, loads, instructions in said("""
+rng, found = np.random.default_rng(0), []
+for dtype in "i1", "u2", "i4", "u8":
+    a = rng.integers(0, 100, (64, 4096)).astype(dtype)
+    out = frit.asarray(a).sum(1)
+    before = fake_gpu.counts()
+    frit.eval(out); frit.synchronize()
+    c = {key: v - before[key] for key, v in fake_gpu.counts().items()}
+    found.append([dtype, np.asarray(out).tobytes() == a.sum(1).tobytes(), c["load_sectors"] / c["ideal_load_sectors"], c["n_lane_instructions"] / a.size])
+say(found)
+""", FRIT_JIT="auto"):
+        assert same and loads <= 1.05 and instructions < 10, (dtype, same, loads, instructions)
+
+
 ORDERS = """
 rng = np.random.default_rng(0)
 def draw(*shape): return rng.normal(size=shape).astype(TYPE)

@@ -57,15 +57,17 @@ write_head(struct fr_writer *w)
       n, n, n, n, FR_CUDA_OUTER, n, FR_CUDA_OUTER, w->nest->n_scalars ? w->nest->n_scalars : 1, l.n_bytes);
     W("\n#ifndef OUTER /* whether there are outer axes */\n#define OUTER 1\n#endif\n"
       "#define N_SHARED (OUTER ? g.n_shared_indices : 1)\n\n"
-      "/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind\n"
-      " * has what is left of the index; others divide it, once for all operands. */\n"
-      "static __device__ inline void\nseek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)\n{\n    int64_t i = walked;\n\n"
+      "/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first\n"
+      " * of its kind has what is left of the index; others divide it, once for all operands. */\n"
+      "static __device__ inline void\nseek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)\n{\n"
+      "    int64_t i = walked;\n\n"
       "    #pragma unroll\n    for (int k = 0; k < %d; k++)\n        ptr[k] = g.ptr[k];\n"
       "    #pragma unroll 1\n    for (int a = OUTER ? (int)g.n_outer - 1 : -1; a >= 0; a--) {\n"
       "        if (a + 1 == g.n_shared)\n            i = shared;\n", n);
     W("        const bool first = a == 0 || a == g.n_shared;\n"
       "        const int64_t left = first ? 0 : i / g.outer[a], at = i - left * g.outer[a];\n\n"
-      "        i = left;\n        #pragma unroll\n        for (int k = 0; k < %d; k++)\n            ptr[k] += at * g.outer_stride[k][a];\n"
+      "        i = left;\n        #pragma unroll\n        for (int k = 0; k < %d; k++)\n"
+      "            ptr[k] += at * g.outer_stride[k][a];\n"
       "    }\n}\n", n);
 }
 
@@ -94,7 +96,9 @@ write_entry(struct fr_writer *w)
     else
         W("frit_nest(const __grid_constant__ struct nest_args g)\n{\n");
     if (fr_cuda_has_many(w->nest))
-        W("    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;\n    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, block_z = blockIdx.z;\n#endif\n    (void)grid_x;\n");
+        W("    const unsigned grid_x = gridDim.x, grid_y = gridDim.y, grid_z = gridDim.z;\n"
+          "    const unsigned block_x = blockIdx.x, block_y = blockIdx.y, "
+          "block_z = blockIdx.z;\n#endif\n    (void)grid_x;\n");
     W("    const int64_t *const row_stride = g.row_stride, *const inner_stride = g.inner_stride;\n"
       "    const void *const scalars = g.scalars;\n    const int64_t n_inner = g.n_inner;\n    char *ptr[%d];\n",
       w->nest->n_operands ? w->nest->n_operands : 1);
@@ -203,8 +207,8 @@ stores_rows(const struct fr_nest *nest)
     return does;
 }
 
-/* A row without elements still stores its ROW values. The grid has a thread for each element or vector of a row, unless one thread
- * has the whole row, because values of rows may lie over what is loaded (backends/cuda/launch.c). */
+/* A row without elements still stores its ROW values. The grid has a thread for each element or vector of a row,
+ * unless one thread has the whole row, because values of rows may lie over what is loaded (backends/cuda/launch.c). */
 static void
 write_maps(struct fr_writer *w)
 {
@@ -221,7 +225,8 @@ write_maps(struct fr_writer *w)
       "    for (int64_t o = OUTER ? block_z : 0; o < N_SHARED; o += OUTER ? grid_z : 1) {\n");
     w->indent = "        ";
     write_seek(w, "o", "0");
-    W("        #pragma unroll 1\n        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {\n");
+    W("        #pragma unroll 1\n"
+      "        for (int64_t row = block_y * blockDim.y + threadIdx.y; row < g.n_rows; row += grid_y * blockDim.y) {\n");
     w->indent = "            ";
     w->guard = "if (first == 0) ";
     fr_write_operands(w, true, "row");
@@ -239,7 +244,8 @@ write_maps(struct fr_writer *w)
     w->indent = "                ";
     write_vectors(w, true);
     if (by_row)
-        W("            }\n#else\n            #pragma unroll 1\n            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
+        W("            }\n#else\n            #pragma unroll 1\n"
+          "            for (int64_t j = first; j < n_inner; j += (int64_t)grid_x * blockDim.x) {\n");
     else
         W("            }\n#else\n            const int64_t j = first;\n\n            if (j < n_inner) {\n");
     fr_write_body(w);
@@ -260,7 +266,9 @@ write_columns(struct fr_writer *w)
       "    for (int64_t first = (int64_t)blockIdx.x * blockDim.x; first < n_all; first += (int64_t)gridDim.x * blockDim.x) {\n"
       "        const int64_t column = first + threadIdx.x, o = OUTER && column < n_all ? column / n_inner : 0;\n"
       "        const int64_t j = column < n_all ? column - o * n_inner : n_inner;\n        int64_t walked = 0;\n\n"
-      "#else\n    const int64_t n_cols = %s;\n    for (int64_t o = OUTER ? blockIdx.z : 0; o < N_SHARED; o += OUTER ? gridDim.z : 1)\n    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
+      "#else\n    const int64_t n_cols = %s;\n"
+      "    for (int64_t o = OUTER ? blockIdx.z : 0; o < N_SHARED; o += OUTER ? gridDim.z : 1)\n"
+      "    for (int64_t j = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; j < n_cols; j += (int64_t)gridDim.x * blockDim.x) {\n"
       "#endif\n", by_row ? "n_inner > 0 ? n_inner : 1" : "n_inner");
     w->indent = "        ";
     write_seek(w, "o", "0");

@@ -96,7 +96,7 @@ void fr_write_share(struct fr_writer *, int i);
 
 /* What a REDUCE accumulates in: halves in f32, the best value of argmax. */
 fr_dtype fr_reduce_dtype(const struct fr_nest *, const struct fr_inst *);
-bool     fr_reduce_is_sum(const struct fr_inst *);
+bool     fr_reduce_is_sum(const struct fr_inst *);      /* in a tree: of integers any order has the same bits */
 bool     fr_reduce_is_ordered(const struct fr_inst *);  /* a product that depends on the order */
 void     fr_write_row_struct(struct fr_writer *);
 void     fr_write_rowbufs(struct fr_writer *, const char *scratch);

@@ -16,7 +16,7 @@ fr_reduce_dtype(const struct fr_nest *nest, const struct fr_inst *in)
 bool
 fr_reduce_is_sum(const struct fr_inst *in)
 {
-    return in->kind == FR_INST_REDUCE && in->op == FR_OP_sum;
+    return in->kind == FR_INST_REDUCE && in->op == FR_OP_sum && (fr_dtype_is_float(in->dtype) || fr_dtype_is_complex(in->dtype));
 }
 
 bool

@@ -142,8 +142,8 @@ choose_tiles(const struct fr_cuda_job *j, int form)
                                  fr_cuda_blocks(n_outer, 1, FR_CUDA_GRID_YZ), wide, WIDE / wide};
 }
 
-/* Of a map without values of rows each thread has one element or vector of a row, and takes no second one (jit/emit_cuda.c); no memory
- * has as many as would be more than GRID_X blocks. */
+/* Of a map without values of rows each thread has one element or vector of a row, and takes no second one
+ * (jit/emit_cuda.c); no memory has as many as would be more than GRID_X blocks. */
 static struct fr_cuda_grid
 choose_grid(const struct fr_cuda_job *j, int form)
 {

@@ -66,8 +66,8 @@ static_assert(sizeof(struct nest_args) == 576, "as jit/emit_cuda.h has it");
 #endif
 #define N_SHARED (OUTER ? g.n_shared_indices : 1)
 
-/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first of its kind
- * has what is left of the index; others divide it, once for all operands. */
+/* Puts ptr[] where operands are at one index of all shared axes and one of all others. The axis that comes first
+ * of its kind has what is left of the index; others divide it, once for all operands. */
 static __device__ inline void
 seek(const struct nest_args &g, char **ptr, int64_t shared, int64_t walked)
 {
