@@ -7,6 +7,7 @@
 
 #include "backends/cuda/device.h"
 #include "base/env.h"
+#include "base/log.h"
 #include "ir/node.h"
 
 const struct fr_backend *fr_backend = &fr_cpu_backend;
@@ -59,17 +60,23 @@ fr_device_named(const char *name, fr_device *out, struct fr_err *err)
         *out = FR_DEVICE_HOST;
         return FR_OK;
     }
+    if (!strcmp(name, "auto")) {
+        *out = FR_DEVICE_AUTO;
+        return FR_OK;
+    }
     if (!strcmp(name, "cuda") || (sscanf(name, "cuda:%d%c", &ordinal, &rest) == 1 && ordinal >= 0 && ordinal < FR_CUDA_DEVICES)) {
         *out = (fr_device)(FR_DEVICE_CUDA + ordinal);
         return FR_OK;
     }
-    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"cuda\" or \"cuda:0\" to \"cuda:%d\", but received: %.80s",
+    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"auto\", \"cuda\" or \"cuda:0\" to \"cuda:%d\", but received: %.80s",
                    FR_CUDA_DEVICES - 1, name);
 }
 
 const char *
 fr_device_name(fr_device d)
 {
+    if (d == FR_DEVICE_AUTO)
+        return "auto";
     return d < FR_DEVICE_CUDA ? "cpu" : fr_cuda_backends[d - FR_DEVICE_CUDA].name;
 }
 
@@ -85,6 +92,39 @@ fr_device_open(fr_device d, struct fr_err *err)
     if ((st = fr_cuda_enter(&fr_cuda_backends[d - FR_DEVICE_CUDA], &opened, err)) == FR_OK)
         fr_cuda_leave(opened);
     return st;
+}
+
+static enum { UNKNOWN, FOUND, NONE } auto_is;
+static fr_device auto_gpu;
+
+static void
+use_the_host(void)
+{
+    auto_is = NONE;
+    if (fr_device_usual == FR_DEVICE_AUTO)
+        fr_device_usual = FR_DEVICE_HOST;
+}
+
+fr_device
+fr_device_auto(void)
+{
+    struct fr_err ignored;
+
+    for (int i = 0, n = auto_is == UNKNOWN ? fr_device_count() : 0; i < n && auto_is == UNKNOWN; i++)
+        if (fr_device_open((fr_device)(FR_DEVICE_CUDA + i), &ignored) == FR_OK) {
+            auto_gpu = (fr_device)(FR_DEVICE_CUDA + i);
+            auto_is = FOUND;
+        }
+    if (auto_is == UNKNOWN)
+        use_the_host();
+    return auto_is == FOUND ? auto_gpu : FR_DEVICE_ANY;
+}
+
+void
+fr_device_auto_fails(const struct fr_err *why)
+{
+    fr_warn_once("auto", "%s: device=\"auto\" is the processor from here on", why->text);
+    use_the_host();
 }
 
 fr_status
@@ -116,6 +156,8 @@ fr_backend_init(struct fr_err *err)
         return st;
     if (fr_device_usual != FR_DEVICE_HOST)
         fr_cuda_look();
+    if (fr_device_usual == FR_DEVICE_AUTO && !fr_cuda_is_there())
+        use_the_host();
     return fr_backend->start(err);
 }
 

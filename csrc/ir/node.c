@@ -28,6 +28,15 @@ fr_device_choose(fr_device d)
     chosen = d;
 }
 
+void
+fr_node_follow(struct fr_node *n, int k)
+{
+    n->device = fr_nodes[n->arg[k]].device;
+    for (int i = 0; i < k; i++)
+        if (fr_nodes[n->arg[i]].device == FR_DEVICE_AUTO)
+            n->device = FR_DEVICE_AUTO;
+}
+
 bool
 fr_nodes_grow(void)
 {

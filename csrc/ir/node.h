@@ -25,7 +25,8 @@ struct fr_node {
     union {
         struct {
             uint8_t   op;
-            fr_device device;      /* where it is computed, as its arguments are, or where a leaf belongs; of scalars ANY */
+            fr_device device;      /* where it is computed, as its arguments are, or where a leaf belongs; of scalars ANY.
+                                      What is not AUTO reads nothing that is AUTO and computes */
             fr_dtype  dtype;
             uint8_t   n_args;
         };
@@ -136,6 +137,9 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
 /* True if a was born before b (births wrap around). */
 static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
+/* The node is computed where its arguments up to k are, the last of which is elsewhere than it would be: AUTO if one of them is. */
+void   fr_node_follow(struct fr_node *, int k);
+
 /* Sets argument k and takes a reference on it. */
 static inline void
 fr_node_set_arg(fr_ref id, int k, fr_ref arg)
@@ -145,7 +149,8 @@ fr_node_set_arg(fr_ref id, int k, fr_ref arg)
     FR_ASSERT(a->op != FR_N_OPS);
     FR_ASSERT(!fr_node_computes(a) || fr_seq_before(a->seq, n->seq)); /* births are a topological order */
     n->arg[k] = arg;
-    n->device = a->device ? a->device : n->device;
+    if (FR_UNLIKELY(a->device != n->device) && a->device != FR_DEVICE_ANY)
+        fr_node_follow(n, k);
     a->refs++;
     if (a->height >= n->height && a->height < UINT16_MAX)
         n->height = (uint16_t)(a->height + 1);

@@ -29,6 +29,7 @@ struct result {
     struct fr_layout *layout;  /* and this to the window that is shown */
     int64_t           offset;
     fr_dtype          storage_dtype, dtype;
+    fr_device         device;  /* where it belongs */
 };
 
 struct fr_captured {
@@ -167,7 +168,7 @@ capture_results(struct fr_captured *r, const struct fr_gathered *g, const struct
             if (r->result[k].root == root)
                 return false;
         r->result[r->n_results++] = (struct result){root, fr_layout_ref(t->storage->layout), fr_layout_ref(t->layout),
-                                                    t->offset, t->storage->dtype, t->dtype};
+                                                    t->offset, t->storage->dtype, t->dtype, fr_storage_device(t->storage)};
     }
     return true;
 }
@@ -268,7 +269,7 @@ take_result(const struct fr_captured *r, const struct result *x, struct fr_tenso
     fr_status         st;
 
     r->plan->fresh[x->root] = NULL;
-    st = fr_tensor_from_buffer(b, r->plan->device, x->storage_dtype, x->storage, out, err);
+    st = fr_tensor_from_buffer(b, x->device, x->storage_dtype, x->storage, out, err);
     if (st == FR_OK && (x->layout != x->storage || x->dtype != x->storage_dtype)) {
         fr_layout_unref(out->layout);
         out->layout = fr_layout_ref(x->layout);

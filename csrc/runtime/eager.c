@@ -40,7 +40,7 @@ fr_eager_suits(const struct fr_gathered *g)
     int64_t n_elems = 0;
     int     n_nodes = 0;
 
-    if (!fr_eager_is_on(fr_nodes[g->id[g->n - 1]].device) || fr_env_waits_for_code())
+    if (!fr_eager_is_on((fr_device)(g->key[g->entry[g->n - 1].at] >> 8 & 0xff)) || fr_env_waits_for_code())
         return false;
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];

@@ -7,6 +7,7 @@
 #include "base/tune.h"
 #include "base/ways.h"
 #include "runtime/judge.h"
+#include "runtime/place.h"
 #include "runtime/storage.h"
 
 /* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
@@ -343,25 +344,18 @@ static FR_COLD void
 begin(void)
 {
     fr_planner_start();
-    if (fr_device_usual == FR_DEVICE_HOST)
+    if (fr_device_usual < FR_DEVICE_CUDA)
         fr_backend->n_workers();
     has_begun = true;
 }
 
+/* Computes what has been gathered. */
 static fr_status
-eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
+eval_gathered(enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
-    bool            done = false;
     fr_status       st;
 
-    had_plan = false;
-    if (FR_UNLIKELY(!has_begun))
-        begin();
-    if (n == 1 && way != AGAIN && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
-        return st;
-    if ((st = gather(roots, n, err)) != FR_OK)
-        return st;
     if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
@@ -378,18 +372,6 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     return st;
 }
 
-bool
-fr_eval_had_plan(void)
-{
-    return had_plan;
-}
-
-const struct fr_gathered *
-fr_eval_gathered(void)
-{
-    return &gathered;
-}
-
 /* Keeps those that another thread has not computed meanwhile. */
 static int
 still_computing(fr_ref *todo, int n)
@@ -400,6 +382,139 @@ still_computing(fr_ref *todo, int n)
         if (fr_node_computes(&fr_nodes[todo[i]]))
             todo[n_left++] = todo[i];
     return n_left;
+}
+
+/* ---- AUTO ---- */
+
+static bool
+reads_away(const struct fr_node *n)
+{
+    for (int k = 0; k < n->n_args; k++) {
+        const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+        if (a->op == FR_OP_view)
+            a = &fr_nodes[a->arg[0]];
+        if (a->op == FR_OP_leaf && a->v.buffer->home)
+            return true;
+    }
+    return false;
+}
+
+/* What has been gathered, or of that these roots, on a device. Where a GPU can not, and nothing has been written, the host does it. */
+static fr_status
+eval_placed(const fr_ref *roots, int n, fr_device device, enum way way, struct fr_err *err)
+{
+    struct fr_err   said = {0};
+    struct fr_plan *p;
+    fr_status       st;
+
+    fr_gather_place(&gathered, device);
+    if (device == FR_DEVICE_HOST)
+        return eval_gathered(way, err);
+    if ((st = eval_gathered(way, &said)) == FR_OK)
+        fr_count_way(FR_WAY_placed);
+    p = had_plan ? fr_plan_cache_last() : NULL;
+    if ((st != FR_ENOMEM && st != FR_EDEVICE) || (p && p->n_lost > 0))
+        return st == FR_OK ? st : fr_fail(err, st, "%s", said.text);
+    if (st == FR_EDEVICE)
+        fr_device_auto_fails(&said);
+    if ((st = gather(roots, n, err)) != FR_OK)
+        return st;
+    fr_gather_place(&gathered, FR_DEVICE_HOST);
+    return eval_gathered(way, err);
+}
+
+/* What is gathered part by part. What others need of a part is kept until they have read it. */
+static fr_status
+eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
+{
+    const int  n_parts = of->n_parts;
+    fr_device *device = fr_malloc((size_t)n_parts);
+    int       *first = fr_malloc(((size_t)n_parts + 1) * sizeof *first);
+    fr_ref    *list = fr_malloc((size_t)gathered.n * sizeof *list);
+    int        n = 0;
+    fr_status  st = FR_OK;
+
+    if (!device || !first || !list) {
+        st = fr_no_memory(err, "the parts of an evaluation");
+        goto out;
+    }
+    memcpy(device, of->device, (size_t)n_parts);
+    for (int i = 0; i < n_parts; i++) {
+        first[i] = n;
+        n += fr_place_roots(of, &gathered, i, list + n);
+    }
+    first[n_parts] = n;
+    for (int i = 0; i < n; i++)
+        fr_node_ref(list[i]);
+    for (int i = 0; i < n_parts; i++) {
+        int n_here = st == FR_OK ? still_computing(list + first[i], first[i + 1] - first[i]) : 0;
+
+        if (n_here && (st = gather(list + first[i], n_here, err)) == FR_OK)
+            st = eval_placed(list + first[i], n_here, device[i], way, err);
+    }
+    for (int i = 0; i < n; i++)
+        fr_node_unref(list[i]);
+    if (st == FR_OK)
+        fr_count_way(FR_WAY_parted);
+    had_plan = false; /* but several */
+out:
+    fr_free(device);
+    fr_free(first);
+    fr_free(list);
+    return st;
+}
+
+/* eval_locked of nodes that are AUTO. */
+static fr_status
+eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
+{
+    const struct fr_placement *where;
+    bool                       done = false;
+    fr_ref                     first;
+    fr_status                  st;
+
+    if (n == 1 && way != AGAIN && !reads_away(&fr_nodes[roots[0]]) && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+        return st;
+    for (;;) {
+        if ((st = gather(roots, n, err)) != FR_OK)
+            return st;
+        if ((first = fr_gather_elsewhere(&gathered)) == FR_NO_NODE)
+            break;
+        if ((st = eval_locked(&first, 1, ONCE, err)) != FR_OK)
+            return st;
+    }
+    if ((st = fr_place(&gathered, way == AGAIN, &where, err)) != FR_OK)
+        return st;
+    return where->n_parts == 1 ? eval_placed(roots, n, where->device[0], way, err) : eval_parts(where, way, err);
+}
+
+static fr_status
+eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
+{
+    bool      done = false;
+    fr_status st;
+
+    had_plan = false;
+    if (FR_UNLIKELY(!has_begun))
+        begin();
+    if (FR_UNLIKELY(fr_nodes[roots[0]].device == FR_DEVICE_AUTO))
+        return eval_auto(roots, n, way, err);
+    if (n == 1 && way != AGAIN && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+        return st;
+    return (st = gather(roots, n, err)) == FR_OK ? eval_gathered(way, err) : st;
+}
+
+bool
+fr_eval_had_plan(void)
+{
+    return had_plan;
+}
+
+const struct fr_gathered *
+fr_eval_gathered(void)
+{
+    return &gathered;
 }
 
 /* For roots that the caller has references to. */

@@ -6,7 +6,7 @@
 #include "base/alloc.h"
 #include "base/ways.h"
 #include "jit/emit_text.h"
-#include "runtime/plan.h"
+#include "runtime/place.h"
 #include "runtime/storage.h"
 
 static const char *const group_kinds[] = {"map", "row reduction", "reduction", "row and column reductions",
@@ -181,6 +181,20 @@ is_kind(const char *kind)
     return false;
 }
 
+/* What goes to several devices is explained as if the host had it all. */
+static fr_status
+place(struct fr_gathered *g, struct fr_text *t, struct fr_err *err)
+{
+    struct fr_text ignored = {0};
+    fr_device      device;
+    fr_status      st = fr_place_explain(g, t ? t : &ignored, &device, err);
+
+    fr_text_clear(&ignored);
+    if (st == FR_OK)
+        fr_gather_place(g, device);
+    return st;
+}
+
 fr_status
 fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **text,
            struct fr_err *err)
@@ -203,6 +217,8 @@ fr_explain(const struct fr_tensor *const *t, int n, const char *kind, char **tex
     for (fr_ref *at = roots; st == FR_OK && n_todo > 0; at += n_here, n_todo -= n_here) { /* device by device */
         n_here = fr_eval_of_device(at, n_todo, fr_nodes[at[0]].device);
         st = fr_gather(&gathered, at, n_here, err);
+        if (st == FR_OK && fr_nodes[at[0]].device == FR_DEVICE_AUTO)
+            st = place(&gathered, !strcmp(kind, "plan") ? &out : NULL, err);
         if (st == FR_OK)
             st = fr_plan_cache_find(&gathered, FR_FIND_MADE, &p, err);
         if (st == FR_OK)

@@ -490,6 +490,39 @@ fr_gather_node(struct fr_gathered *z, fr_ref id, struct fr_err *err)
     return st == FR_OK ? push_flags(z, &id, 1, &needed, err) : st;
 }
 
+void
+fr_gather_place(struct fr_gathered *z, fr_device device)
+{
+    for (int i = 0; i < z->n; i++) {
+        const struct fr_node *n = &fr_nodes[z->id[i]];
+        uint64_t             *w = &z->key[z->entry[i].at], flags;
+
+        if (n->op == FR_OP_leaf) {
+            flags = fr_gather_leaf_flags(n, z->entry[i].n_uses & ~FR_ENTRY_IS_ROOT, fr_backend_of(device));
+            *w = (*w & ~((uint64_t)FR_KEY_FLAGS << 26)) | flags << 26;
+        } else if (n->device == FR_DEVICE_AUTO) {
+            *w = (*w & ~((uint64_t)0xff << 8)) | (uint64_t)device << 8;
+        }
+    }
+}
+
+fr_ref
+fr_gather_elsewhere(const struct fr_gathered *z)
+{
+    for (int i = 0; i < z->n; i++)
+        if (fr_node_computes(&fr_nodes[z->id[i]]) && fr_nodes[z->id[i]].device == FR_DEVICE_AUTO)
+            for (int k = 0; k < fr_nodes[z->id[i]].n_args; k++) {
+                fr_ref                id = fr_nodes[z->id[i]].arg[k];
+                const struct fr_node *a = id == FR_SCALAR_HERE ? NULL : &fr_nodes[id];
+
+                if (a && a->op == FR_OP_view)
+                    a = &fr_nodes[id = a->arg[0]];
+                if (a && fr_node_computes(a) && a->device != FR_DEVICE_AUTO)
+                    return id;
+            }
+    return FR_NO_NODE;
+}
+
 /* ---- the graph ---------------------------------------------------------------------------- */
 
 /* False: no memory. */

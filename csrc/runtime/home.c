@@ -218,6 +218,16 @@ fr_tensor_device(const struct fr_tensor *t)
     return d == FR_DEVICE_ANY ? FR_DEVICE_HOST : d;
 }
 
+fr_device
+fr_tensor_place(const struct fr_tensor *t)
+{
+    const struct fr_node *n = &fr_nodes[t->storage->node];
+
+    if (n->device != FR_DEVICE_AUTO || n->op != FR_OP_leaf)
+        return fr_tensor_device(t);
+    return n->v.buffer->home ? n->v.buffer->home->device : FR_DEVICE_HOST;
+}
+
 bool
 fr_tensor_is_anywhere(const struct fr_tensor *t)
 {
@@ -253,6 +263,8 @@ copy_bytes(struct fr_buffer *to, const struct fr_buffer *from, struct fr_err *er
     void     *between;
     fr_status st;
 
+    if (from->home && from->home == to->home)
+        return to->home->copy(to->home, to->mem, from->mem, to->n_bytes, err);
     if (!from->home) {
         if (to->home)
             return to->home->copy_in(to->home, to->mem, from->mem, to->n_bytes, err);
@@ -273,9 +285,10 @@ copy_bytes(struct fr_buffer *to, const struct fr_buffer *from, struct fr_err *er
 static fr_status
 copy_leaf(fr_ref leaf, fr_device device, struct fr_tensor *out, struct fr_err *err)
 {
-    const struct fr_node *n = &fr_nodes[leaf];
-    struct fr_buffer     *b = fr_buffer_new(fr_backend_of(device), (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
-    fr_status             st;
+    const struct fr_node    *n = &fr_nodes[leaf];
+    const struct fr_backend *home = n->v.buffer->home; /* where what becomes AUTO stays */
+    struct fr_buffer *b = fr_buffer_new(device == FR_DEVICE_AUTO && home ? home : fr_backend_of(device), (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
+    fr_status         st;
 
     if (!b)
         return err->code;

@@ -69,11 +69,15 @@ struct fr_structure {
     int             n_older;             /* plans with it */
 };
 
-enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8 };
+enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8, FR_KEY_FLAGS = 15 };
 
 fr_status fr_gather(struct fr_gathered *, const fr_ref *roots, int n_roots, struct fr_err *);
 /* Only this node, whose arguments have been computed. */
 fr_status fr_gather_node(struct fr_gathered *, fr_ref, struct fr_err *);
+/* What was gathered of AUTO nodes is computed on a device: says the key from here on. */
+void      fr_gather_place(struct fr_gathered *, fr_device);
+/* The first of the gathered nodes that computes elsewhere than the AUTO one that reads it; FR_NO_NODE: none does. */
+fr_ref    fr_gather_elsewhere(const struct fr_gathered *);
 /* Every pending node that Python holds; there is room for fr_nodes_pending. Returns how many. */
 int       fr_gather_held(fr_ref *out);
 /* Keeps of the computing nodes `roots` those that are one of `what` or read one of them. */

@@ -91,7 +91,7 @@ sleep_until_asked(void)
 static void
 begin_others(void)
 {
-    if (fr_device_usual == FR_DEVICE_HOST)
+    if (fr_device_usual < FR_DEVICE_CUDA)
         fr_backend->begin();
     fr_last_cache();
 }

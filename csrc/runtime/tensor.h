@@ -230,6 +230,8 @@ void      fr_storage_set_object(struct fr_storage *, void *);
 void      fr_storage_whole(struct fr_storage *, struct fr_tensor *out);
 /* Where it is computed, or belongs. (On the host: what belongs anywhere.) */
 fr_device fr_tensor_device(const struct fr_tensor *);
+/* Where it is, if it is AUTO and has been computed; else the same. */
+fr_device fr_tensor_place(const struct fr_tensor *);
 /* Whether that is anywhere: memory of NumPy's; whether others see it, so that it has to stay there. */
 bool      fr_tensor_is_anywhere(const struct fr_tensor *);
 bool      fr_tensor_is_shared(const struct fr_tensor *);

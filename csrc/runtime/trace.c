@@ -131,8 +131,11 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
 /* ---- devices ------------------------------------------------------------------------------ */
 
 static FR_COLD fr_status
-different_devices(const char *what, fr_device a, fr_device b, struct fr_err *err)
+different_devices(const char *what, const struct fr_tensor *const *t, int n, fr_device a, fr_device b, struct fr_err *err)
 {
+    for (int k = 0; k < n; k++)
+        if (t[k] && fr_storage_device(t[k]->storage) == FR_DEVICE_AUTO)
+            return FR_OK; /* which can be computed anywhere */
     return fr_fail(err, FR_EVALUE, "%s of tensors on different devices, %s and %s: bring them together with to_device", what,
                    fr_device_name(a), fr_device_name(b));
 }
@@ -146,10 +149,20 @@ fr_trace_together(const char *what, const struct fr_tensor *const *t, int n, str
         if (!t[k] || (other = fr_storage_device(t[k]->storage)) == FR_DEVICE_ANY)
             continue;
         if (FR_UNLIKELY(device != FR_DEVICE_ANY && device != other))
-            return different_devices(what, device, other, err);
+            return different_devices(what, t, n, device, other, err);
         device = other;
     }
     return FR_OK;
+}
+
+static FR_COLD fr_status
+args_together(fr_op op, const struct fr_arg *args, int n_args, struct fr_err *err)
+{
+    const struct fr_tensor *t[3] = {NULL, NULL, NULL};
+
+    for (int k = 0; k < n_args; k++)
+        t[k] = args[k].t;
+    return fr_trace_together(fr_op_info[op].name, t, n_args, err);
 }
 
 /* ---- element-wise operations -------------------------------------------------------------- */
@@ -343,7 +356,7 @@ fr_trace_map_node(fr_op op, const struct fr_arg *args, int n_args, fr_dtype comp
 
             l[n_tensors++] = args[k].t->layout;
             if (FR_UNLIKELY(device && other && device != other))
-                TRY(different_devices(fr_op_info[op].name, device, other, err));
+                TRY(args_together(op, args, n_args, err));
             device |= other;
         }
     if (into)

@@ -180,6 +180,33 @@ store_component(const struct fr_tensor *dst, const struct fr_arg *value, struct 
     return st;
 }
 
+/* What is AUTO is computed and copied where it is stored, if that was chosen. */
+static inline bool
+has_to_come(const struct fr_tensor *dst, const struct fr_arg *value)
+{
+    fr_device d = fr_storage_device(dst->storage);
+
+    return value->t && FR_UNLIKELY(fr_storage_device(value->t->storage) == FR_DEVICE_AUTO) && d != FR_DEVICE_AUTO && d != FR_DEVICE_ANY;
+}
+
+/* The operation (or a store) into dst, once argument k has come. */
+static FR_COLD fr_status
+store_there(fr_op op, const struct fr_arg *args, int n_args, int k, const struct fr_tensor *dst, struct fr_err *err)
+{
+    struct fr_arg    there[3] = {args[0]};
+    struct fr_tensor t;
+    fr_status        st = fr_tensor_to_device(args[k].t, fr_storage_device(dst->storage), &t, err);
+
+    if (st != FR_OK)
+        return st;
+    for (int i = 0; i < n_args; i++)
+        there[i] = args[i];
+    there[k].t = &t;
+    st = op == FR_OP_store ? fr_trace_store(dst, there, err) : fr_trace_map_into(op, there, n_args, dst, err);
+    fr_tensor_clear(&t);
+    return st;
+}
+
 fr_status
 fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct fr_err *err)
 {
@@ -195,6 +222,8 @@ fr_trace_store(const struct fr_tensor *dst, const struct fr_arg *value, struct f
         return st;
     if (dst->layout->n_elems == 0 || (value->t && is_same(dst, value->t)))
         return FR_OK;
+    if (has_to_come(dst, value))
+        return store_there(FR_OP_store, value, 1, 0, dst, err);
     if (fr_component_is(dst))
         return store_component(dst, value, err);
     if (value->t && !replaces(dst) && value->t->storage == dst->storage && fr_tensors_meet(dst, value->t)) {
@@ -258,6 +287,9 @@ fr_trace_map_into(fr_op op, const struct fr_arg *args, int n_args, const struct 
 
     if (dst->readonly)
         return fr_fail(err, FR_EVALUE, "output array is read-only");
+    for (int k = 0; k < n_args; k++)
+        if (has_to_come(dst, &args[k]))
+            return store_there(op, args, n_args, k, dst, err);
     if (op == FR_OP_multiply && is_step_of_product(args, n_args, dst))
         op = FR_OP_multiply_apart;
     if ((st = fr_trace_resolve(op, args, n_args, &compute, err)) != FR_OK)

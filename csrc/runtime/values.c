@@ -171,7 +171,9 @@ fr_tensor_export_there(const struct fr_tensor *t, bool writes, void **data, uint
     else
         TRY(fr_eval_nodes(&s->node, 1, err));
     b = fr_nodes[s->node].v.buffer;
-    TRY(fr_buffer_keep_away(b, fr_backend_of(fr_storage_device(s)), err));
+    if (fr_storage_device(s) == FR_DEVICE_AUTO && !b->home) /* it has left meanwhile */
+        TRY(FR_ENOTSUP);
+    TRY(fr_buffer_keep_away(b, fr_storage_device(s) == FR_DEVICE_AUTO ? b->home : fr_backend_of(fr_storage_device(s)), err));
     *data = (char *)b->mem + t->offset * fr_dtype_size(t->dtype);
     fr_index_forget(s->node);
     *look = fr_storage_look(s, writes);

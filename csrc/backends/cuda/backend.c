@@ -101,7 +101,8 @@ n_workers(void)
         .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
         .kernel_ran = kernel_ran,                                                                                      \
         .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \
-        .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .recorder = &fr_cuda_recorder, .n_workers = n_workers,                       \
+        .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .recorder = &fr_cuda_recorder,                \
+        .n_workers = n_workers, .figures = fr_cuda_figures, .differs = fr_cuda_differs,                                \
     }
 
 const struct fr_backend fr_cuda_backends[FR_CUDA_DEVICES] = {

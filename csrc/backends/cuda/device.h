@@ -50,6 +50,10 @@ void      fr_cuda_close(void);
 void      fr_cuda_look(void);
 void      fr_cuda_stop(void);
 
+/* figures.c, as struct fr_backend has them. */
+fr_status fr_cuda_figures(const struct fr_backend *, struct fr_machine *, struct fr_err *);
+bool      fr_cuda_differs(const struct fr_gnode *);
+
 /* memory.c, as struct fr_backend has them. */
 void     *fr_cuda_alloc(const struct fr_backend *, size_t n_bytes, struct fr_err *);
 void      fr_cuda_free(const struct fr_backend *, void *, size_t n_bytes);

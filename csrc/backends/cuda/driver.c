@@ -1,7 +1,6 @@
 #include "backends/cuda/driver.h"
 
 #include <pthread.h>
-#include <stdbool.h>
 
 #include "base/env.h"
 #include "base/library.h"
@@ -21,6 +20,15 @@ const char *
 fr_cuda_driver_path(void)
 {
     return path;
+}
+
+bool
+fr_cuda_is_there(void)
+{
+    const char   *file = *fr_env.cuda_lib ? fr_env.cuda_lib : "libcuda.so.1";
+    struct fr_err ignored;
+
+    return fr_library_open("CUDA driver", &file, 1, NULL, 0, NULL, path, sizeof path, &ignored) == FR_OK;
 }
 
 fr_status

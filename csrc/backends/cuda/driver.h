@@ -5,6 +5,7 @@
 #ifndef FR_BACKENDS_CUDA_DRIVER_H
 #define FR_BACKENDS_CUDA_DRIVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,7 +44,8 @@ struct fr_cuda_kernel_node {
 
 /* Results, attributes and flags of the driver that are used here, by their names there. */
 enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_UNKNOWN = 999 };
-enum { FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
+enum { FR_CUDA_CLOCK_KHZ = 13, FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MEMORY_KHZ = 36, FR_CUDA_BUS_BITS = 37, FR_CUDA_SINGLE_TO_DOUBLE = 87,
+       FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
        FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
 enum { FR_CUDA_POOL_KEEPS = 4, FR_CUDA_POOL_HAS = 5, FR_CUDA_POOL_USES = 7 };
@@ -61,6 +63,8 @@ struct fr_cuda_driver {
 /* The table; NULL and FR_EDEVICE if there is no driver, it is too old, or this process is the child of one that had
  * begun to use it. On any thread, one at a time. */
 fr_status fr_cuda_driver(const struct fr_cuda_driver **out, struct fr_err *);
+/* Whether a driver is installed; it is not begun. */
+bool      fr_cuda_is_there(void);
 /* FR_OK if it is, else what the driver says of it; `what` was done. FR_ENOMEM where memory is out, else FR_EDEVICE. */
 fr_status fr_cuda_check(int result, const char *what, struct fr_err *);
 /* Where the library is that was opened, or "". */

@@ -310,13 +310,15 @@ fr_args_device(PyObject *o, fr_device *out)
     if (fr_args_none(o))
         return 0;
     if (!PyUnicode_Check(o)) {
-        PyErr_Format(PyExc_ValueError, "Device not understood: it is \"cpu\" or the like of \"cuda:0\", but received: %S", o);
+        PyErr_Format(PyExc_ValueError, "Device not understood: it is \"cpu\", \"auto\" or the like of \"cuda:0\", but received: %S", o);
         return -1;
     }
     if (!(name = PyUnicode_AsUTF8(o)))
         return -1;
     if ((st = fr_device_named(name, out, &err)) == FR_OK)
         st = fr_device_open(*out, &err);
+    if (*out == FR_DEVICE_AUTO && fr_device_auto() == FR_DEVICE_ANY)
+        *out = FR_DEVICE_HOST;
     return fr_errors_check(st, &err);
 }
 

@@ -78,10 +78,14 @@ convert_tensor(struct call *c, PyObject *o, enum fr_intent intent)
 
     c->of_tensors = true;
     if (!fr_tensor_is_anywhere(t)) {
-        if (FR_UNLIKELY(c->device && c->device != fr_tensor_device(t)))
+        fr_device device = fr_tensor_device(t);
+
+        if (FR_UNLIKELY(c->device == FR_DEVICE_AUTO)) /* as fr_trace_together */
+            device = FR_DEVICE_AUTO;
+        if (FR_UNLIKELY(c->device && c->device != device && device != FR_DEVICE_AUTO))
             return PyErr_Format(PyExc_ValueError, "tensors on different devices, %s and %s: bring them together with to_device",
                                 fr_device_name(c->device), fr_device_name(fr_tensor_device(t)));
-        c->device = fr_tensor_device(t);
+        c->device = device;
     }
     if (fr_object(o)->scalar && (intent == FR_READS || intent == FR_TOUCHES))
         return fr_numpy_scalar_of(o); /* a number is handed over as one */

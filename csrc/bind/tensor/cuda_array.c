@@ -36,8 +36,8 @@ fr_cuda_array_get(PyObject *self, void *unused)
 {
     const struct fr_tensor  *t = fr_of(self);
     const struct fr_layout  *l = t->layout;
-    const fr_device          device = fr_tensor_device(t);
-    const struct fr_backend *b = fr_backend_of(device);
+    const struct fr_backend *b;
+    fr_device                device;
     char                     type[8];
     struct fr_err            err;
     fr_status                st;
@@ -45,6 +45,9 @@ fr_cuda_array_get(PyObject *self, void *unused)
     void                    *data;
 
     (void)unused;
+    if (fr_device_of(t, &device) < 0)
+        return NULL;
+    b = fr_backend_of(device);
     if (device < FR_DEVICE_CUDA) /* as if it were not there: others take arrays by asking for it */
         return PyErr_Format(PyExc_AttributeError, "the tensor is on %s: __cuda_array_interface__ is about memory of a GPU",
                             fr_device_name(device));

@@ -2,6 +2,22 @@
 #include "backends/backend.h"
 #include "bind/tensor/tensor.h"
 
+int
+fr_device_of(const struct fr_tensor *t, fr_device *out)
+{
+    struct fr_err err;
+    fr_status     st = FR_OK;
+
+    if (fr_tensor_device(t) == FR_DEVICE_AUTO) {
+        FR_TRACE_HERE();
+        st = fr_tensor_eval(&t, 1, &err);
+    }
+    *out = fr_tensor_place(t);
+    if (st == FR_OK && *out == FR_DEVICE_AUTO) /* another thread has stored into it meanwhile */
+        *out = FR_DEVICE_HOST;
+    return fr_errors_check(st, &err);
+}
+
 PyObject *
 fr_device_placed(PyObject *o, fr_device device)
 {

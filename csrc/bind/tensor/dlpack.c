@@ -159,7 +159,7 @@ export_tensor(const struct fr_tensor *t, long long stream, bool versioned, bool 
 
     if (!e)
         return PyErr_NoMemory();
-    e->device = fr_tensor_device(t);
+    e->device = fr_tensor_place(t);
     e->stream = stream;
     st = export_memory(t, e, &data, &err);
     if (st != FR_OK) {
@@ -243,12 +243,16 @@ static PyObject *
 dlpack(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 {
     PyObject *s[4], *copy = NULL, *capsule;
-    fr_device device = fr_tensor_device(fr_of(self)), to;
-    long      major = 0, minor = 0, type = dl_device_of(device).type, id = dl_device_of(device).id;
+    fr_device device, to;
+    long      major = 0, minor = 0, type, id;
     long long stream;
     bool      must_copy, may_copy;
     struct fr_err err;
 
+    if (fr_device_of(fr_of(self), &device) < 0)
+        return NULL;
+    type = dl_device_of(device).type;
+    id = dl_device_of(device).id;
     if (fr_args_parse(&dlpack_signature, args, nargs, kw, s) < 0 ||
         pair_of(s[1], "max_version", &major, &minor) < 0 ||
         pair_of(s[2], "dl_device", &type, &id) < 0)
@@ -291,9 +295,13 @@ dlpack(PyObject *self, fr_args args, Py_ssize_t nargs, PyObject *kw)
 static PyObject *
 dlpack_device(PyObject *self, PyObject *unused)
 {
-    struct dl_device d = dl_device_of(fr_tensor_device(fr_of(self)));
+    struct dl_device d;
+    fr_device        device;
 
     (void)unused;
+    if (fr_device_of(fr_of(self), &device) < 0)
+        return NULL;
+    d = dl_device_of(device);
     return Py_BuildValue("ii", d.type, d.id);
 }
 

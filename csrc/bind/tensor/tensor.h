@@ -94,6 +94,8 @@ int       fr_ufunc_init(PyObject *module);
 /* ---- device.c */
 /* `o` on a device, or, if that is ANY, where new arrays are made unless it is committed to one already; copied only where it must
  * be. Takes over the reference; NULL and what is no tensor stay. */
+/* Where the tensor is, for who takes its memory: one that is AUTO is computed first. */
+int       fr_device_of(const struct fr_tensor *, fr_device *out);
 PyObject *fr_device_placed(PyObject *o, fr_device);
 PyObject *fr_device_to(PyObject *self, fr_args, Py_ssize_t, PyObject *kwnames);
 extern PyMethodDef fr_device_methods[];

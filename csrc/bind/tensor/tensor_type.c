@@ -223,7 +223,7 @@ static PyObject *
 get_device(PyObject *self, void *unused)
 {
     (void)unused;
-    return PyUnicode_FromString(fr_device_name(fr_tensor_device(fr_of(self))));
+    return PyUnicode_FromString(fr_device_name(fr_tensor_place(fr_of(self))));
 }
 
 static PyObject *
@@ -329,7 +329,7 @@ static PyGetSetDef getset[] = {
     {"flags", get_flags, NULL, "Memory layout, as numpy.ndarray.flags; computes nothing.", NULL},
     {"__cuda_array_interface__", fr_cuda_array_get, NULL,
      "The tensor's memory on a GPU, for other libraries; AttributeError where it is on the host.", NULL},
-    {"device", get_device, NULL, "Where it is computed and kept: \"cpu\", \"cuda:0\" and so on.", NULL},
+    {"device", get_device, NULL, "Where it is computed and kept: \"cpu\", \"cuda:0\" and so on; \"auto\" until that is decided, when it is computed.", NULL},
     {"base", get_base, NULL, "None, or for a view a tensor over the same memory.", NULL},
     {"flat", get_exported, set_flat, "numpy.flatiter over the memory.", "flat"},
     {"data", get_exported, NULL, "A memoryview of the memory.", "data"},

@@ -1,0 +1,76 @@
+/* backends/cuda/figures.c -- what a device is for who chooses between it and the host: how fast, from what the driver says, and what
+ * has other bits there (csrc/NUMERICS.md). */
+#include "backends/estimate.h"
+
+#include <stdlib.h>
+
+#include "backends/cuda/job.h"
+#include "base/tune.h"
+#include "ir/graph.h"
+
+enum { LANES = 128 };          /* plain operations that a multiprocessor begins in a cycle */
+enum { SOME_GBS = 500, SOME_KHZ = 1500000, SOME_RATIO = 32 };   /* where the driver does not say */
+
+static fr_status
+attribute(const struct fr_cuda_device *d, int which, int otherwise, double *out, struct fr_err *err)
+{
+    int       value = 0;
+    fr_status st = fr_cuda_check(d->driver->attribute(&value, which, d->handle), "an attribute of the device", err);
+
+    *out = value > 0 ? value : otherwise;
+    return st;
+}
+
+fr_status
+fr_cuda_figures(const struct fr_backend *self, struct fr_machine *m, struct fr_err *err)
+{
+    struct fr_cuda_device *d;
+    double                 khz, memory_khz, bits;
+    fr_status              st = fr_cuda_enter(self, &d, err);
+
+    if (st != FR_OK)
+        return st;
+    *m = (struct fr_machine){.launch_us = (double)fr_tune.gpu_launch_us, .copy_us = (double)fr_tune.gpu_copy_us,
+                             .copy_gbs = (double)fr_tune.gpu_copy_gbs};
+    TRY(attribute(d, FR_CUDA_CLOCK_KHZ, SOME_KHZ, &khz, err));
+    TRY(attribute(d, FR_CUDA_SINGLE_TO_DOUBLE, SOME_RATIO, &m->wide, err));
+    TRY(attribute(d, FR_CUDA_MEMORY_KHZ, 0, &memory_khz, err));
+    TRY(attribute(d, FR_CUDA_BUS_BITS, 0, &bits, err));
+    m->gbs = 2 * memory_khz * bits / 8 / 1e6; /* two words in each cycle */
+    if (m->gbs == 0)
+        m->gbs = SOME_GBS;
+    if (fr_tune.gpu_gbs)
+        m->gbs = (double)fr_tune.gpu_gbs;
+    m->gops[FR_WORK_PLAIN] = fr_tune.gpu_gops ? (double)fr_tune.gpu_gops : d->n_multiprocessors * LANES * khz / 1e6;
+out:
+    fr_cuda_leave(d);
+    return st;
+}
+
+/* Whether the axes that are reduced are the innermost ones of what is read, whose sums are NumPy's trees of rows. */
+static bool
+reduces_rows(const struct fr_layout *l, uint32_t axes)
+{
+    const int64_t *stride = fr_layout_strides(l), *dim = fr_layout_dims(l);
+
+    for (int a = 0; a < l->ndim; a++)
+        for (int k = 0; k < l->ndim; k++)
+            if ((axes >> a & 1) && !(axes >> k & 1) && dim[a] > 1 && dim[k] > 1 && (!stride[a] || llabs(stride[a]) >= llabs(stride[k])))
+                return false;
+    return true;
+}
+
+bool
+fr_cuda_differs(const struct fr_gnode *n)
+{
+    const struct fr_layout *of = n->arg[0].layout;
+
+    switch (fr_op_info[n->op].class_) {
+    case FR_CLASS_CALL: return n->op != FR_OP_take && (n->op != FR_OP_matmul || !fr_dtype_is_int(n->dtype));
+    case FR_CLASS_REDUCE:
+        if (fr_op_picks(n->op) || fr_dtype_is_int(n->dtype) || n->dtype == FR_BOOL || of->n_elems == 0 || reduces_rows(of, n->axes))
+            return false;
+        return fr_cuda_tree_lines(n->layout->n_elems, of->n_elems / n->layout->n_elems) > 0;
+    default: return false;
+    }
+}

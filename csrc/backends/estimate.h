@@ -1,0 +1,37 @@
+/* backends/estimate.h -- how long work takes on a device, before it has run there.  Called by runtime/place.c, which chooses one.
+ *
+ * Everything that is assumed of devices is in struct fr_machine, and fr_estimate_us is all that is made of it: whoever learns from
+ * the clock puts another function in its place. No result depends on either. */
+#ifndef FR_BACKENDS_ESTIMATE_H
+#define FR_BACKENDS_ESTIMATE_H
+
+#include "backends/backend.h"
+
+enum fr_work_class { FR_WORK_PLAIN, FR_WORK_SLOW, FR_WORK_COSTLY, FR_N_WORK }; /* an addition; a division (SLOW); exp (COSTLY) */
+
+/* What a device is taken to be, all of it together. 1 GB/s is 1000 bytes a us, and 1 Gop/s 1000 operations. */
+struct fr_machine {
+    double launch_us;             /* from the launch of a kernel without elements to its end */
+    double gbs;                   /* of its memory, */
+    double gops[FR_N_WORK];       /* and of operations on numbers of 4 bytes; */
+    double wide;                  /* one on an f64 takes so many times longer */
+    double copy_us, copy_gbs;     /* between its memory and the host's; 0 of the host */
+};
+
+/* What a kernel does. */
+struct fr_work {
+    double bytes;                 /* read and written, */
+    double ops[FR_N_WORK];        /* operations, one of 8 bytes that is no f64 as two, */
+    double wide[FR_N_WORK];       /* and on f64 */
+};
+
+/* The figures of a device, which FRIT_TUNE may set. FR_EDEVICE: it does not open. */
+fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
+/* Adds n operations on numbers of a dtype. */
+void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);
+/* How long the work takes there, its operands being there. */
+double    fr_estimate_us(const struct fr_machine *, const struct fr_work *);
+/* How long so many bytes take from one device to another; NULL: the host. */
+double    fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, double n_bytes);
+
+#endif
