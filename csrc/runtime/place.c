@@ -420,13 +420,16 @@ keep(struct place *z, bool shown, int *number)
     return k;
 }
 
-/* Less than it takes to ask a GPU: nothing of it is there, and the host is done before an operand would be. */
+/* Whether it is the host's without a question: what arithmetic raises is an error, and a GPU does not say what its own has raised; or
+ * nothing is there, and the host is done before an operand would be. */
 static bool
-is_small(const struct fr_gathered *g)
+is_for_host(const struct fr_gathered *g)
 {
     struct fr_machine host;
     struct fr_work    w = {0};
 
+    if (fr_trace_at_once)
+        return true;
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
         double                n_elems = (double)n->layout->n_elems;
@@ -463,7 +466,7 @@ fr_place(struct fr_gathered *g, bool shown, const struct fr_placement **out, str
     fr_status     st;
 
     *out = on_host();
-    if (is_small(g) || fr_device_auto() == FR_DEVICE_ANY)
+    if (is_for_host(g) || fr_device_auto() == FR_DEVICE_ANY)
         return FR_OK;
     slot = &kept[slot_of(g)];
     if (holds(*slot, g, shown)) {
@@ -537,8 +540,8 @@ fr_place_explain(struct fr_gathered *g, struct fr_text *t, fr_device *out, struc
     *out = FR_DEVICE_HOST;
     if (fr_device_auto() == FR_DEVICE_ANY)
         return FR_OK;
-    if (is_small(g)) {
-        fr_text_add(t, "on cpu: less than a GPU would wait for\n");
+    if (is_for_host(g)) {
+        fr_text_add(t, "on cpu: a GPU would wait for longer, or arithmetic raises errors\n");
         return FR_OK;
     }
     TRY(choose(&z, false));
