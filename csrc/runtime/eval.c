@@ -10,8 +10,8 @@
 #include "runtime/place.h"
 #include "runtime/storage.h"
 
-/* EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
-enum way { ONCE, EACH, AGAIN };
+/* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
+enum way { ONCE, SHOWN, EACH, AGAIN };
 
 static struct fr_gathered     gathered;
 static bool                   had_plan;     /* the last evaluation */
@@ -484,7 +484,7 @@ eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         if ((st = eval_locked(&first, 1, ONCE, err)) != FR_OK)
             return st;
     }
-    if ((st = fr_place(&gathered, way == AGAIN, &where, err)) != FR_OK)
+    if ((st = fr_place(&gathered, way == SHOWN || way == AGAIN, &where, err)) != FR_OK)
         return st;
     return where->n_parts == 1 ? eval_placed(roots, n, where->device[0], way, err) : eval_parts(where, way, err);
 }
@@ -579,6 +579,12 @@ fr_status
 fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *err)
 {
     return eval(roots, n, ONCE, err);
+}
+
+fr_status
+fr_eval_shown(const fr_ref *roots, int n, struct fr_err *err)
+{
+    return eval(roots, n, SHOWN, err);
 }
 
 fr_status

@@ -143,7 +143,8 @@ void      fr_index_forget(fr_ref node);
 /* What fr_stats_get says of evaluations. */
 extern FR_HIDDEN struct fr_stats fr_counted;
 fr_status fr_eval_nodes(const fr_ref *roots, int n, struct fr_err *);
-/* The same for fr_tensor_eval_again. */
+/* The same for fr_tensor_eval_shown, and for fr_tensor_eval_again. */
+fr_status fr_eval_shown(const fr_ref *roots, int n, struct fr_err *);
 fr_status fr_eval_again(const fr_ref *roots, int n, struct fr_err *);
 /* The same; when that fails, each by itself, so that one failure does not keep the others. */
 fr_status fr_eval_each(const fr_ref *roots, int n, struct fr_err *);

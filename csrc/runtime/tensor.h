@@ -155,6 +155,8 @@ fr_status fr_trace_map_into(fr_op, const struct fr_arg *args, int n_args,
 
 /* Computes what the handles show. FR_ENOMEM, FR_EINTR: the handles stay pending and can be evaluated again. */
 fr_status fr_tensor_eval(const struct fr_tensor *const *, int n, struct fr_err *);
+/* The same for what goes to the host then, where it is looked at. */
+fr_status fr_tensor_eval_shown(const struct fr_tensor *const *, int n, struct fr_err *);
 /* The same for what the caller will ask for again and again, and can by the plan in less time than it takes to trace it:
  * a single small operation gets a plan, too, and any graph has it the second time. */
 fr_status fr_tensor_eval_again(const struct fr_tensor *const *, int n, struct fr_err *);

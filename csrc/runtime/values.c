@@ -28,6 +28,12 @@ fr_tensor_eval(const struct fr_tensor *const *t, int n, struct fr_err *err)
 }
 
 fr_status
+fr_tensor_eval_shown(const struct fr_tensor *const *t, int n, struct fr_err *err)
+{
+    return eval_by(fr_eval_shown, t, n, err);
+}
+
+fr_status
 fr_tensor_eval_again(const struct fr_tensor *const *t, int n, struct fr_err *err)
 {
     return eval_by(fr_eval_again, t, n, err);
@@ -42,7 +48,7 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
     fr_looks_taken++;
     /* While kernels ran, or this thread waited for memory to be brought, another one may have stored into it. */
     do {
-        st = fr_eval_nodes(&t->storage->node, 1, err);
+        st = fr_eval_shown(&t->storage->node, 1, err);
         if (st == FR_OK && !fr_tensor_is_pending(t))
             st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
         b = fr_nodes[t->storage->node].v.buffer;

@@ -166,7 +166,7 @@ eval_roots(struct roots *r, bool again, struct fr_err *err)
     fr_status st;
 
     r->n += fr_made_left(r->list + r->n);
-    st = (again ? fr_tensor_eval_again : fr_tensor_eval)(r->list, (int)r->n, err);
+    st = (again ? fr_tensor_eval_again : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);
     return st;
