@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/tune.h"
+#include "base/ways.h"
 #include "passes/pipeline.h"
 #include "runtime/spread.h"
 #include "runtime/storage.h"
@@ -475,6 +476,7 @@ fr_place(struct fr_gathered *g, bool shown, const struct fr_placement **out, str
     }
     forget(*slot);
     *slot = NULL;
+    fr_count_way(FR_WAY_weighed);
     TRY(choose(&z, shown));
     if (!(number = fr_arena_room(&z.arena, ((size_t)g->n + 1) * FR_SPREAD_DEVICES * sizeof *number)) || !(*slot = keep(&z, shown, number)))
         TRY(no_memory(err));
