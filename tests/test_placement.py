@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from . import test_devices, test_gpu
-from .common import ASSERTED, MICRO_CODE, ROOT, in_csrc, objects
+from .common import ASSERTED, ROOT, in_csrc, objects
 
 # ---- the choice by itself -------------------------------------------------------------------------------------------------------
 
@@ -24,7 +24,7 @@ HOST, GPU, BOTH = 1, 2, 3
 @pytest.fixture(scope="module")
 def choose(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("spread") / "spread.so")
-    made = objects([*in_csrc("runtime/spread.c", "backends/estimate.c", *MICRO_CODE), os.path.join(ROOT, "tests/c/test_spread.c")], *ASSERTED)
+    made = objects([*in_csrc("runtime/spread.c", "backends/estimate.c", "ir/op.c", "core/dtype.c", "base/*.c"), os.path.join(ROOT, "tests/c/test_spread.c")], *ASSERTED)
     subprocess.run([os.environ.get("CC", "cc"), "-shared", *made, "-o", path, "-lm", "-lpthread"], check=True)
     function = ctypes.CDLL(path).spread
 

@@ -424,14 +424,14 @@ eval_placed(const fr_ref *roots, int n, fr_device device, enum way way, struct f
     return eval_gathered(way, err);
 }
 
-/* What is gathered part by part. What others need of a part is kept until they have read it. */
+/* What is gathered part by part. What others need of a part lives until it has been computed; then they keep it. */
 static fr_status
 eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
 {
     const int  n_parts = of->n_parts;
     fr_device *device = fr_malloc((size_t)n_parts);
     int       *first = fr_malloc(((size_t)n_parts + 1) * sizeof *first);
-    fr_ref    *list = fr_malloc((size_t)gathered.n * sizeof *list);
+    fr_ref    *list = fr_malloc(2 * (size_t)gathered.n * sizeof *list), *todo = list + gathered.n;
     int        n = 0;
     fr_status  st = FR_OK;
 
@@ -448,13 +448,15 @@ eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
     for (int i = 0; i < n; i++)
         fr_node_ref(list[i]);
     for (int i = 0; i < n_parts; i++) {
-        int n_here = st == FR_OK ? still_computing(list + first[i], first[i + 1] - first[i]) : 0;
+        int n_here = first[i + 1] - first[i];
 
-        if (n_here && (st = gather(list + first[i], n_here, err)) == FR_OK)
-            st = eval_placed(list + first[i], n_here, device[i], way, err);
+        memcpy(todo, list + first[i], (size_t)n_here * sizeof *todo);
+        n_here = still_computing(todo, n_here);
+        if (n_here && st == FR_OK && (st = gather(todo, n_here, err)) == FR_OK)
+            st = eval_placed(todo, n_here, device[i], way, err);
+        for (int k = first[i]; k < first[i + 1]; k++)
+            fr_node_unref(list[k]);
     }
-    for (int i = 0; i < n; i++)
-        fr_node_unref(list[i]);
     if (st == FR_OK)
         fr_count_way(FR_WAY_parted);
     had_plan = false; /* but several */

@@ -122,6 +122,15 @@ times(const struct fr_gnode *n)
     return dims && n->arg[0].layout->ndim ? 2 * (double)dims[n->arg[0].layout->ndim - 1] : 1;
 }
 
+static bool
+differs(const struct place *z, const struct fr_gnode *n)
+{
+    for (int d = 1; d < z->spread.n_devices; d++)
+        if (fr_backend_of(z->device[d])->differs(n))
+            return true;
+    return false;
+}
+
 /* What a member of the group reads of others, and does. `seen`: the group by which an array was last seen, plus 1. */
 static void
 add_member(struct place *z, int group, int node, int *reads, int *seen)
@@ -142,7 +151,7 @@ add_member(struct place *z, int group, int node, int *reads, int *seen)
         reads[l->first + l->n++] = src;
     }
     fr_work_add(&l->work, n->op, n->dtype, (double)fr_gnode_domain(n)->n_elems * times(n));
-    if (n->given >= 0 && z->stays[n->given])
+    if (n->given >= 0 ? z->stays[n->given] : differs(z, n))
         l->may = 1;
 }
 
@@ -216,8 +225,7 @@ find_groups(struct place *z)
         (st = fr_moving_settle(z->graph, &of, &move, z->err)) != FR_OK)
         return st;
     for (int i = 0; i < z->g->n; i++)
-        for (int d = 1; d < z->spread.n_devices; d++)
-            z->stays[i] |= fr_backend_of(z->device[d])->differs(&z->graph->node[i]);
+        z->stays[i] = differs(z, &z->graph->node[i]);
     return fr_passes_run(z->graph, &z->arena, &z->fusion, z->err);
 }
 
@@ -433,17 +441,23 @@ is_for_host(const struct fr_gathered *g)
         return true;
     for (int i = 0; i < g->n; i++) {
         const struct fr_node *n = &fr_nodes[g->id[i]];
-        double                n_elems = (double)n->layout->n_elems;
+        const bool            stores = n->op == FR_OP_store; /* a part of what is there */
+        double                n_elems = (double)(stores ? &fr_nodes[n->arg[2]] : n)->layout->n_elems;
 
-        if (n->op == FR_OP_matmul)
+        if (n->op == FR_OP_matmul || (n->op == FR_OP_leaf && n->v.buffer->home))
             return false;
-        if (n->op == FR_OP_leaf && n->v.buffer->home)
-            return false;
-        if (fr_op_reduces(n->op))
-            n_elems = (double)fr_nodes[n->arg[0]].layout->n_elems;
+        if (n->op == FR_OP_leaf)
+            continue;
+        for (int k = stores; k < n->n_args; k++) {
+            const struct fr_node *a = &fr_nodes[n->arg[k]];
+
+            if (a->op == FR_OP_scalar)
+                continue;
+            w.bytes += bytes_of(a->layout, a->dtype);
+            n_elems = fr_op_reduces(n->op) ? (double)a->layout->n_elems : n_elems;
+        }
         w.bytes += n_elems * fr_dtype_size(n->dtype);
-        if (n->op != FR_OP_leaf)
-            fr_work_add(&w, n->op, n->dtype, n_elems);
+        fr_work_add(&w, n->op, n->dtype, n_elems);
     }
     return fr_machine_of(FR_DEVICE_HOST, &host, NULL) == FR_OK &&
            fr_estimate_us(&host, &w) <= (double)(fr_tune.gpu_launch_us + fr_tune.gpu_copy_us);
