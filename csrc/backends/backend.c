@@ -68,8 +68,8 @@ fr_device_named(const char *name, fr_device *out, struct fr_err *err)
         *out = (fr_device)(FR_DEVICE_CUDA + ordinal);
         return FR_OK;
     }
-    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"auto\", \"cuda\" or \"cuda:0\" to \"cuda:%d\", but received: %.80s",
-                   FR_CUDA_DEVICES - 1, name);
+    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"auto\", \"cuda\" or \"cuda:0\" to "
+                   "\"cuda:%d\", but received: %.80s", FR_CUDA_DEVICES - 1, name);
 }
 
 const char *

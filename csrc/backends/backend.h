@@ -256,8 +256,8 @@ struct fr_backend {
     const struct fr_chooser *chooser;           /* NULL: its memory is the host's */
     const struct fr_recorder *recorder;         /* NULL: nothing is gained by one */
 
-    /* For who chooses a device (runtime/place.h); NULL: the host's. What is known of it; whether what it makes of the node may have
-     * other bits than on the host, or has to go there in the middle. */
+    /* For who chooses a device (runtime/place.h); NULL: the host's. What is known of it; whether what it makes of the
+     * node may have other bits than on the host, or has to go there in the middle. */
     fr_status (*figures)(const struct fr_backend *self, struct fr_machine *out, struct fr_err *);
     bool      (*differs)(const struct fr_gnode *);
 
@@ -282,14 +282,15 @@ fr_backend_of(fr_device d)
     return FR_LIKELY(d < FR_DEVICE_CUDA) ? fr_backend : &fr_cuda_backends[d - FR_DEVICE_CUDA];
 }
 
-/* "cpu", "cuda" (cuda:0), "cuda:3" or "auto"; FR_EVALUE. Whether there is such a device is another question: fr_device_open. */
+/* "cpu", "cuda" (cuda:0), "cuda:3" or "auto"; FR_EVALUE. Whether there is such a device is another question:
+ * fr_device_open. */
 fr_status fr_device_named(const char *name, fr_device *out, struct fr_err *);
 /* "cpu", "cuda:3", "auto" */
 const char *fr_device_name(fr_device);
 /* These two look for libraries when they are first called, in Python's turn. FR_EDEVICE: there is no such device, and why. */
 fr_status fr_device_open(fr_device, struct fr_err *);
-/* The GPU of AUTO: the first that can be opened, which is found out once; ANY: there is none, or fr_device_auto_fails was called. Then
- * what nobody says anything of is the host's, if it was AUTO's. */
+/* The GPU of AUTO: the first that can be opened, which is found out once; ANY: there is none, or fr_device_auto_fails
+ * was called. Then what nobody says anything of is the host's, if it was AUTO's. */
 fr_device fr_device_auto(void);
 /* Nothing more is computed on that GPU unless somebody names it; says why, once. */
 void      fr_device_auto_fails(const struct fr_err *why);

@@ -2,7 +2,8 @@
 
 #include "base/tune.h"
 
-enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };   /* an operation takes so many times as long as a plain one; as backends/cpu/describe.c */
+/* So many times longer than a plain operation takes a division, and an exponential (backends/cpu/describe.c). */
+enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
 
 void
 fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)

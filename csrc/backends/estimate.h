@@ -1,13 +1,15 @@
-/* backends/estimate.h -- how long work takes on a device, before it has run there.  Called by runtime/place.c, which chooses one.
+/* backends/estimate.h -- how long work takes on a device, before it has run there.  Called by runtime/place.c, which
+ * chooses one.
  *
- * Everything that is assumed of devices is in struct fr_machine, and fr_estimate_us is all that is made of it: whoever learns from
- * the clock puts another function in its place. No result depends on either. */
+ * Everything that is assumed of devices is in struct fr_machine, and fr_estimate_us is all that is made of it:
+ * whoever learns from the clock puts another function in its place. No result depends on either. */
 #ifndef FR_BACKENDS_ESTIMATE_H
 #define FR_BACKENDS_ESTIMATE_H
 
 #include "backends/backend.h"
 
-enum fr_work_class { FR_WORK_PLAIN, FR_WORK_SLOW, FR_WORK_COSTLY, FR_N_WORK }; /* an addition; a division (SLOW); exp (COSTLY) */
+/* An addition, a division (SLOW), an exponential (COSTLY). */
+enum fr_work_class { FR_WORK_PLAIN, FR_WORK_SLOW, FR_WORK_COSTLY, FR_N_WORK };
 
 /* What a device is taken to be, all of it together. 1 GB/s is 1000 bytes a us, and 1 Gop/s 1000 operations. */
 struct fr_machine {

@@ -25,8 +25,8 @@ struct fr_node {
     union {
         struct {
             uint8_t   op;
-            fr_device device;      /* where it is computed, as its arguments are, or where a leaf belongs; of scalars ANY.
-                                      What is not AUTO reads nothing that is AUTO and computes */
+            fr_device device;      /* where it is computed, as its arguments are, or where a leaf belongs; of scalars
+                                      ANY. What is not AUTO reads nothing that is AUTO and computes */
             fr_dtype  dtype;
             uint8_t   n_args;
         };
@@ -137,7 +137,8 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
 /* True if a was born before b (births wrap around). */
 static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
-/* The node is computed where its arguments up to k are, the last of which is elsewhere than it would be: AUTO if one of them is. */
+/* The node is computed where its arguments up to k are, the last of which is elsewhere than it would be: AUTO if one of
+ * them is. */
 void   fr_node_follow(struct fr_node *, int k);
 
 /* Sets argument k and takes a reference on it. */

@@ -168,7 +168,8 @@ capture_results(struct fr_captured *r, const struct fr_gathered *g, const struct
             if (r->result[k].root == root)
                 return false;
         r->result[r->n_results++] = (struct result){root, fr_layout_ref(t->storage->layout), fr_layout_ref(t->layout),
-                                                    t->offset, t->storage->dtype, t->dtype, fr_storage_device(t->storage)};
+                                                    t->offset, t->storage->dtype, t->dtype,
+                                                    fr_storage_device(t->storage)};
     }
     return true;
 }

@@ -10,7 +10,8 @@
 #include "runtime/place.h"
 #include "runtime/storage.h"
 
-/* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN: fr_tensor_eval_again. */
+/* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN:
+ * fr_tensor_eval_again. */
 enum way { ONCE, SHOWN, EACH, AGAIN };
 
 static struct fr_gathered     gathered;
@@ -400,7 +401,8 @@ reads_away(const struct fr_node *n)
     return false;
 }
 
-/* What has been gathered, or of that these roots, on a device. Where a GPU can not, and nothing has been written, the host does it. */
+/* What has been gathered, for these roots, on a device. Where a GPU can not, and nothing has been written, the host
+ * does it. */
 static fr_status
 eval_placed(const fr_ref *roots, int n, fr_device device, enum way way, struct fr_err *err)
 {
@@ -476,7 +478,8 @@ eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     fr_ref                     first;
     fr_status                  st;
 
-    if (n == 1 && way != AGAIN && !reads_away(&fr_nodes[roots[0]]) && ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
+    if (n == 1 && way != AGAIN && !reads_away(&fr_nodes[roots[0]]) &&
+        ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
     for (;;) {
         if ((st = gather(roots, n, err)) != FR_OK)

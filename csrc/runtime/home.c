@@ -286,11 +286,13 @@ static fr_status
 copy_leaf(fr_ref leaf, fr_device device, struct fr_tensor *out, struct fr_err *err)
 {
     const struct fr_node    *n = &fr_nodes[leaf];
-    const struct fr_backend *home = n->v.buffer->home; /* where what becomes AUTO stays */
-    struct fr_buffer *b = fr_buffer_new(device == FR_DEVICE_AUTO && home ? home : fr_backend_of(device), (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err);
-    fr_status         st;
+    const struct fr_backend *by = fr_backend_of(device);
+    struct fr_buffer        *b;
+    fr_status                st;
 
-    if (!b)
+    if (device == FR_DEVICE_AUTO && n->v.buffer->home) /* then it stays where it is */
+        by = n->v.buffer->home;
+    if (!(b = fr_buffer_new(by, (size_t)(n->layout->n_elems * fr_dtype_size(n->dtype)), err)))
         return err->code;
     if ((st = copy_bytes(b, n->v.buffer, err)) != FR_OK) {
         fr_buffer_unref(b);

@@ -56,7 +56,8 @@ add_device(struct place *z, fr_device d)
     for (int i = 0; i < n; i++)
         if (z->device[i] == d)
             return;
-    if (n == FR_SPREAD_DEVICES || fr_machine_of(d, &z->machine[n], NULL) != FR_OK) /* a child of who opened it has none */
+    /* (A child of the process that opened it has none.) */
+    if (n == FR_SPREAD_DEVICES || fr_machine_of(d, &z->machine[n], NULL) != FR_OK)
         return;
     z->device[n] = d;
     z->spread.n_devices++;
@@ -171,7 +172,8 @@ describe(struct place *z, bool shown)
     struct fr_spread      *s = &z->spread;
     const size_t           n = (size_t)g->n_nodes + 1;
     struct fr_value       *value = fr_arena_alloc(&z->arena, n * sizeof *value);
-    int                   *reads = fr_arena_room(&z->arena, 3 * n * sizeof *reads), *seen = fr_arena_alloc(&z->arena, n * sizeof *seen);
+    int                   *reads = fr_arena_room(&z->arena, 3 * n * sizeof *reads);
+    int                   *seen = fr_arena_alloc(&z->arena, n * sizeof *seen);
     struct fr_readers      readers;
     int                    n_reads = 0;
     fr_status              st;
@@ -201,10 +203,12 @@ describe(struct place *z, bool shown)
 
         *l = (struct fr_load){.first = n_reads, .makes = -1, .may = (uint8_t)((1 << s->n_devices) - 1)};
         for (int m = z->fusion->group[i]->first; m >= 0; m = z->fusion->next[m]) {
+            const struct fr_gnode *node = &g->node[m];
+
             add_member(z, i, m, reads, seen);
-            if (!g->node[m].output && !is_read_by_others(z, &readers, m))
+            if (!node->output && !is_read_by_others(z, &readers, m))
                 continue;
-            l->work.bytes += bytes_of(g->node[m].op == FR_OP_store ? g->node[m].arg[2].layout : g->node[m].layout, g->node[m].dtype);
+            l->work.bytes += bytes_of(node->op == FR_OP_store ? node->arg[2].layout : node->layout, node->dtype);
             value[m].next = l->makes;
             l->makes = m;
         }
@@ -221,7 +225,8 @@ find_groups(struct place *z)
     struct fr_move     *move;
     fr_status           st;
 
-    if ((st = fr_gather_structure(z->g, &of, z->err)) != FR_OK || (st = fr_structure_graph(&of, false, &z->graph, z->err)) != FR_OK ||
+    if ((st = fr_gather_structure(z->g, &of, z->err)) != FR_OK ||
+        (st = fr_structure_graph(&of, false, &z->graph, z->err)) != FR_OK ||
         (st = fr_moving_settle(z->graph, &of, &move, z->err)) != FR_OK)
         return st;
     for (int i = 0; i < z->g->n; i++)
@@ -284,8 +289,9 @@ choose(struct place *z, bool shown)
     return FR_OK;
 }
 
-/* Parts take turns: those of the last device first, which work while the host does its own. `part` becomes what struct fr_placement has;
- * returns how many there are, device[k] being that of part k, in the same room as `turn` of each. */
+/* Parts take turns: those of the last device first, which work while the host does its own. `part` becomes what
+ * struct fr_placement has; returns how many there are, device[k] being that of part k, in the same room as `turn` of
+ * each. */
 static int
 divide(const struct place *z, int *part, fr_device *device, int *number)
 {
@@ -366,7 +372,8 @@ holds(const struct kept *k, const struct fr_gathered *g, bool shown)
 {
     size_t n = 0;
 
-    if (!k || k->n_key != g->n_key || k->shown != shown || k->off != fr_env.off_bits || memcmp(k->key, g->key, g->n_key * sizeof *k->key) != 0)
+    if (!k || k->n_key != g->n_key || k->shown != shown || k->off != fr_env.off_bits ||
+        memcmp(k->key, g->key, g->n_key * sizeof *k->key) != 0)
         return false;
     for (int i = 0; i < g->n; i++)
         if (fr_nodes[g->id[i]].op == FR_OP_leaf && k->home[n++] != home_of(&fr_nodes[g->id[i]]))
@@ -429,8 +436,8 @@ keep(struct place *z, bool shown, int *number)
     return k;
 }
 
-/* Whether it is the host's without a question: what arithmetic raises is an error, and a GPU does not say what its own has raised; or
- * nothing is there, and the host is done before an operand would be. */
+/* Whether it is the host's without a question: what arithmetic raises is an error, and a GPU does not say what its
+ * own has raised; or nothing is there, and the host is done before an operand would be. */
 static bool
 is_for_host(const struct fr_gathered *g)
 {
@@ -492,7 +499,8 @@ fr_place(struct fr_gathered *g, bool shown, const struct fr_placement **out, str
     *slot = NULL;
     fr_count_way(FR_WAY_weighed);
     TRY(choose(&z, shown));
-    if (!(number = fr_arena_room(&z.arena, ((size_t)g->n + 1) * FR_SPREAD_DEVICES * sizeof *number)) || !(*slot = keep(&z, shown, number)))
+    number = fr_arena_room(&z.arena, ((size_t)g->n + 1) * FR_SPREAD_DEVICES * sizeof *number);
+    if (!number || !(*slot = keep(&z, shown, number)))
         TRY(no_memory(err));
     (*slot)->n_layouts = fr_gather_layouts(g, (*slot)->layout);
     *out = &(*slot)->is;

@@ -1,7 +1,7 @@
 #include "runtime/spread.h"
 
-#define WORTH 0.9                  /* of the time on one device: parts have plans of their own, and wait for each other */
-enum { EACH_ALONE = -1 };          /* goes where it is done first */
+#define WORTH 0.9              /* of the time on one device: parts have plans of their own, and wait for each other */
+enum { EACH_ALONE = -1 };      /* goes where it is done first */
 
 static const struct fr_machine *
 apart(const struct fr_spread *z, int d)

@@ -1,9 +1,9 @@
-/* runtime/spread.h -- which group runs on which device, from what is known of both.  Called by place.c, and by tests/c/test_spread.c:
- * it knows neither nodes nor devices, and nothing outlives a call.
+/* runtime/spread.h -- which group runs on which device, from what is known of both.  Called by place.c, and by
+ * tests/c/test_spread.c: it knows neither nodes nor devices, and nothing outlives a call.
  *
- * A list scheduler: groups are taken in an order in which they can run, and each goes where it is done first, after those that are
- * there already and after its operands have been copied, each once. That looks no further than one group, so it is held against
- * everything on one device, which pays copies that only all groups together are worth. */
+ * A list scheduler: groups are taken in an order in which they can run, and each goes where it is done first, after
+ * those that are there already and after its operands have been copied, each once. That looks no further than one
+ * group, so it is held against everything on one device, which pays copies that only all groups together are worth. */
 #ifndef FR_RUNTIME_SPREAD_H
 #define FR_RUNTIME_SPREAD_H
 
@@ -34,7 +34,8 @@ struct fr_spread {
     const struct fr_value   *value;
     const int               *reads;         /* values */
     bool                     together;      /* all run on one device, and which may not run one of them is none */
-    double                   us[FR_SPREAD_DEVICES], us_spread; /* answers: until all is done on this one as far as may be; and as chosen */
+    double                   us[FR_SPREAD_DEVICES]; /* answers: until all is done, on this one as far as may be, */
+    double                   us_spread;             /* and as chosen */
     double                  *ready;         /* [n_values] room: since when it is there, */
     uint8_t                 *copied;        /* [n_values] and where */
 };

@@ -131,7 +131,8 @@ fr_trace_layout(struct fr_layout *const *l, int n, const char *what, struct fr_l
 /* ---- devices ------------------------------------------------------------------------------ */
 
 static FR_COLD fr_status
-different_devices(const char *what, const struct fr_tensor *const *t, int n, fr_device a, fr_device b, struct fr_err *err)
+different_devices(const char *what, const struct fr_tensor *const *t, int n, fr_device a, fr_device b,
+                  struct fr_err *err)
 {
     for (int k = 0; k < n; k++)
         if (t[k] && fr_storage_device(t[k]->storage) == FR_DEVICE_AUTO)

@@ -186,7 +186,8 @@ has_to_come(const struct fr_tensor *dst, const struct fr_arg *value)
 {
     fr_device d = fr_storage_device(dst->storage);
 
-    return value->t && FR_UNLIKELY(fr_storage_device(value->t->storage) == FR_DEVICE_AUTO) && d != FR_DEVICE_AUTO && d != FR_DEVICE_ANY;
+    return value->t && FR_UNLIKELY(fr_storage_device(value->t->storage) == FR_DEVICE_AUTO) && d != FR_DEVICE_AUTO &&
+           d != FR_DEVICE_ANY;
 }
 
 /* The operation (or a store) into dst, once argument k has come. */

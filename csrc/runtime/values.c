@@ -168,6 +168,7 @@ fr_status
 fr_tensor_export_there(const struct fr_tensor *t, bool writes, void **data, uint32_t *look, struct fr_err *err)
 {
     struct fr_storage *s = t->storage;
+    const struct fr_backend *by;
     struct fr_buffer  *b;
     fr_status          st;
 
@@ -177,9 +178,10 @@ fr_tensor_export_there(const struct fr_tensor *t, bool writes, void **data, uint
     else
         TRY(fr_eval_nodes(&s->node, 1, err));
     b = fr_nodes[s->node].v.buffer;
-    if (fr_storage_device(s) == FR_DEVICE_AUTO && !b->home) /* it has left meanwhile */
+    by = fr_storage_device(s) == FR_DEVICE_AUTO ? b->home : fr_backend_of(fr_storage_device(s));
+    if (!by) /* it has left meanwhile */
         TRY(FR_ENOTSUP);
-    TRY(fr_buffer_keep_away(b, fr_storage_device(s) == FR_DEVICE_AUTO ? b->home : fr_backend_of(fr_storage_device(s)), err));
+    TRY(fr_buffer_keep_away(b, by, err));
     *data = (char *)b->mem + t->offset * fr_dtype_size(t->dtype);
     fr_index_forget(s->node);
     *look = fr_storage_look(s, writes);

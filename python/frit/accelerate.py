@@ -221,7 +221,7 @@ def accelerate(function: Any = None, *, device: str | None = None, results: str 
     or a default, as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by
     functools.partial.
 
-    `device`: where calls compute, "cpu" or the like of "cuda:0"; None: where frit.device and FRIT_DEVICE say at the time of the
+    `device`: where calls compute, "cpu", the like of "cuda:0" or "auto" (frit.device); None: where frit.device and FRIT_DEVICE say at the time of the
     call.  Arguments go there once in a call, when they are first computed with, and come back at its end where they were written
     into; tensors that are there already stay.  RuntimeError: there is no such device, and why.
 

@@ -16,6 +16,11 @@ class device(str):
     Arrays of NumPy's go wherever what they are computed with is, and where all operands are NumPy's, to the device of the
     block.
 
+    "auto" is whichever takes less time for each kernel, by an estimate that counts copies; it is "cpu" where there
+    is no GPU. The bits are the processor's, and what is on a device by its name stays there and goes with what is
+    "auto" in one operation. `Tensor.device` of what is made so says "auto" until it is computed, for that decides,
+    and then where it is; to ask computes nothing.
+
     ValueError: that is no name of a device; RuntimeError: there is no such device, or no driver, and why.
     """
 

@@ -8,12 +8,12 @@ const struct fr_backend *fr_backend, fr_cuda_backends[FR_CUDA_DEVICES];
 
 enum { MACHINE = 7, LOAD = 4, VALUE = 4, MOST = 64 };
 
-/* machine: launch_us, gbs, gops of plain, slow and costly operations, copy_us, copy_gbs. load: bytes, plain and costly operations, bits
- * of the devices that may. value: bytes, the load that makes it or -1, bits of devices, whether it is shown. reads[load][value].
- * Fills on[n_loads] and us[n_devices + 1], the last of which is as chosen. */
+/* machine: launch_us, gbs, gops of plain, slow and costly operations, copy_us, copy_gbs. load: bytes, plain and
+ * costly operations, bits of the devices that may. value: bytes, the load that makes it or -1, bits of devices,
+ * whether it is shown. reads[load][value]. Fills on[n_loads] and us[n_devices + 1], the last of which is as chosen. */
 void
-spread(int n_devices, const double *machine, int n_loads, const double *load, int n_values, const double *value, const bool *reads,
-       bool together, int *on, double *us)
+spread(int n_devices, const double *machine, int n_loads, const double *load, int n_values, const double *value,
+       const bool *reads, bool together, int *on, double *us)
 {
     struct fr_machine m[FR_SPREAD_DEVICES];
     struct fr_load    l[MOST];
@@ -21,13 +21,15 @@ spread(int n_devices, const double *machine, int n_loads, const double *load, in
     int               read[MOST * MOST], n = 0;
     double            ready[MOST];
     uint8_t           copied[MOST];
-    struct fr_spread  z = {.n_devices = n_devices, .n_loads = n_loads, .n_values = n_values, .machine = m, .load = l, .value = v,
-                           .reads = read, .together = together, .ready = ready, .copied = copied};
+    struct fr_spread  z = {.n_devices = n_devices, .n_loads = n_loads, .n_values = n_values, .machine = m, .load = l,
+                           .value = v, .reads = read, .together = together, .ready = ready, .copied = copied};
 
     for (int i = 0; i < n_devices; i++, machine += MACHINE)
-        m[i] = (struct fr_machine){machine[0], machine[1], {machine[2], machine[3], machine[4]}, 2, machine[5], machine[6]};
+        m[i] = (struct fr_machine){machine[0], machine[1], {machine[2], machine[3], machine[4]}, 2, machine[5],
+                                   machine[6]};
     for (int i = 0; i < n_loads; i++, load += LOAD) {
-        l[i] = (struct fr_load){.work = {.bytes = load[0], .ops = {load[1], 0, load[2]}}, .may = (uint8_t)load[3], .first = n, .makes = -1};
+        l[i] = (struct fr_load){.work = {.bytes = load[0], .ops = {load[1], 0, load[2]}}, .may = (uint8_t)load[3],
+                                .first = n, .makes = -1};
         for (int k = 0; k < n_values; k++)
             if (reads[i * n_values + k])
                 read[n++] = k;

@@ -44,8 +44,8 @@ struct fr_cuda_kernel_node {
 
 /* Results, attributes and flags of the driver that are used here, by their names there. */
 enum { FR_CUDA_OK = 0, FR_CUDA_OUT_OF_MEMORY = 2, FR_CUDA_UNKNOWN = 999 };
-enum { FR_CUDA_CLOCK_KHZ = 13, FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MEMORY_KHZ = 36, FR_CUDA_BUS_BITS = 37, FR_CUDA_SINGLE_TO_DOUBLE = 87,
-       FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
+enum { FR_CUDA_CLOCK_KHZ = 13, FR_CUDA_MULTIPROCESSORS = 16, FR_CUDA_MEMORY_KHZ = 36, FR_CUDA_BUS_BITS = 37,
+       FR_CUDA_SINGLE_TO_DOUBLE = 87, FR_CUDA_MAJOR = 75, FR_CUDA_MINOR = 76,
        FR_CUDA_SHARED_OPTIN = 97, FR_CUDA_HAS_POOLS = 115 };
 enum { FR_CUDA_STATIC_SHARED = 1, FR_CUDA_DYNAMIC_SHARED = 8 };  /* attributes of a function */
 enum { FR_CUDA_POOL_KEEPS = 4, FR_CUDA_POOL_HAS = 5, FR_CUDA_POOL_USES = 7 };

@@ -1,5 +1,5 @@
-/* backends/cuda/figures.c -- what a device is for who chooses between it and the host: how fast, from what the driver says, and what
- * has other bits there (csrc/NUMERICS.md). */
+/* backends/cuda/figures.c -- what a device is for who chooses between it and the host: how fast, from what the
+ * driver says, and what has other bits there (csrc/NUMERICS.md). */
 #include "backends/estimate.h"
 
 #include <stdlib.h>
@@ -47,17 +47,30 @@ out:
     return st;
 }
 
+/* Whether axis a lies within axis b. One that is broadcast may be walked anywhere. */
+static bool
+is_within(const struct fr_layout *l, int a, int b)
+{
+    const int64_t inner = fr_layout_strides(l)[a], outer = fr_layout_strides(l)[b];
+
+    return fr_layout_dims(l)[a] <= 1 || fr_layout_dims(l)[b] <= 1 || (inner != 0 && llabs(inner) < llabs(outer));
+}
+
 /* Whether the axes that are reduced are the innermost ones of what is read, whose sums are NumPy's trees of rows. */
 static bool
 reduces_rows(const struct fr_layout *l, uint32_t axes)
 {
-    const int64_t *stride = fr_layout_strides(l), *dim = fr_layout_dims(l);
-
     for (int a = 0; a < l->ndim; a++)
-        for (int k = 0; k < l->ndim; k++)
-            if ((axes >> a & 1) && !(axes >> k & 1) && dim[a] > 1 && dim[k] > 1 && (!stride[a] || llabs(stride[a]) >= llabs(stride[k])))
+        for (int b = 0; b < l->ndim; b++)
+            if ((axes >> a & 1) && !(axes >> b & 1) && !is_within(l, a, b))
                 return false;
     return true;
+}
+
+static bool
+rounds(const struct fr_gnode *n)
+{
+    return !fr_op_picks(n->op) && !fr_dtype_is_int(n->dtype) && n->dtype != FR_BOOL;
 }
 
 bool
@@ -68,9 +81,8 @@ fr_cuda_differs(const struct fr_gnode *n)
     switch (fr_op_info[n->op].class_) {
     case FR_CLASS_CALL: return n->op != FR_OP_take && (n->op != FR_OP_matmul || !fr_dtype_is_int(n->dtype));
     case FR_CLASS_REDUCE:
-        if (fr_op_picks(n->op) || fr_dtype_is_int(n->dtype) || n->dtype == FR_BOOL || of->n_elems == 0 || reduces_rows(of, n->axes))
-            return false;
-        return fr_cuda_tree_lines(n->layout->n_elems, of->n_elems / n->layout->n_elems) > 0;
+        return rounds(n) && of->n_elems > 0 && !reduces_rows(of, n->axes) &&
+               fr_cuda_tree_lines(n->layout->n_elems, of->n_elems / n->layout->n_elems) > 0;
     default: return false;
     }
 }

@@ -310,7 +310,8 @@ fr_args_device(PyObject *o, fr_device *out)
     if (fr_args_none(o))
         return 0;
     if (!PyUnicode_Check(o)) {
-        PyErr_Format(PyExc_ValueError, "Device not understood: it is \"cpu\", \"auto\" or the like of \"cuda:0\", but received: %S", o);
+        PyErr_Format(PyExc_ValueError,
+                     "Device not understood: it is \"cpu\", \"auto\" or the like of \"cuda:0\", but received: %S", o);
         return -1;
     }
     if (!(name = PyUnicode_AsUTF8(o)))

@@ -79,8 +79,8 @@ int       fr_args_axis_list(PyObject *o, int ndim, const char *name, int *n, int
 int       fr_args_order(PyObject *o, const char *allowed, char dflt, char *out);
 /* out=: TypeError for a tensor that stands for a scalar, which nothing can be stored into. */
 int       fr_args_out(PyObject *out);
-/* `device=`: a name as fr_device_named has it, of a device that there is, or None, FR_DEVICE_ANY. "auto" is the host where
- * there is no GPU. */
+/* `device=`: a name as fr_device_named has it, of a device that there is, or None, FR_DEVICE_ANY. "auto" is the host
+ * where there is no GPU. */
 int       fr_args_device(PyObject *o, fr_device *out);
 /* What is traced until the end of the block is computed there, unless operands are elsewhere; ANY changes nothing:
  *     FR_ON_DEVICE fr_device before = fr_device_chosen(); */

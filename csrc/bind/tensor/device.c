@@ -167,6 +167,8 @@ synchronize(PyObject *module, PyObject *const *args, Py_ssize_t n)
         return PyErr_Format(PyExc_TypeError, "synchronize() takes at most one device");
     if (n == 1 && fr_args_device(args[0], &device) < 0)
         return NULL;
+    if (device == FR_DEVICE_AUTO)
+        device = fr_device_auto();
     gil = fr_hooks.release_gil();
     for (int d = FR_DEVICE_HOST; d < FR_N_DEVICES && st == FR_OK; d++) {
         const struct fr_backend *b = fr_backend_of((fr_device)d);
@@ -184,7 +186,7 @@ PyMethodDef fr_device_methods[] = {
     {"device_names", device_names, METH_NOARGS, "device_names()\n--\n\nOf all that there are, the processor first."},
     {"device_open", device_open, METH_O,
      "device_open(name, /)\n--\n\n"
-     "The full name of a device that there is, \"cuda:0\" for \"cuda\"; None: of the one in use.\n"
+     "The full name of a device that there is, \"cuda:0\" for \"cuda\"; without a GPU \"cpu\" for \"auto\"; None: of the one in use.\n"
      "ValueError: that is no name of one; RuntimeError: there is no such device, and why."},
     {"device_enter", device_enter, METH_O,
      "device_enter(name, /)\n--\n\nWhat this thread makes from here on is made there, until device_leave()."},
