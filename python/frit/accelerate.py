@@ -221,9 +221,10 @@ def accelerate(function: Any = None, *, device: str | None = None, results: str 
     or a default, as in `f(xp, x)` and `f(x, xp=np)`, and be handed on to other functions; arguments may be bound by
     functools.partial.
 
-    `device`: where calls compute, "cpu", the like of "cuda:0" or "auto" (frit.device); None: where frit.device and FRIT_DEVICE say at the time of the
-    call.  Arguments go there once in a call, when they are first computed with, and come back at its end where they were written
-    into; tensors that are there already stay.  RuntimeError: there is no such device, and why.
+    `device`: where calls compute, "cpu", the like of "cuda:0" or "auto" (frit.device); None: where frit.device and
+    FRIT_DEVICE say at the time of the call. Arguments go there once in a call, when they are first computed with, and
+    come back at its end where they were written into; tensors that are there already stay. RuntimeError: there is no such
+    device, and why.
 
     `results`: "arrays", or "tensors": what a call gives and what it leaves in objects, lists and dicts are Tensors, computed,
     where they were computed.  A loop whose state is a GPU's stays there: tensors are arguments as arrays are.  Arrays that are
