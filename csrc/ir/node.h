@@ -150,7 +150,9 @@ fr_node_set_arg(fr_ref id, int k, fr_ref arg)
     FR_ASSERT(a->op != FR_N_OPS);
     FR_ASSERT(!fr_node_computes(a) || fr_seq_before(a->seq, n->seq)); /* births are a topological order */
     n->arg[k] = arg;
-    if (FR_UNLIKELY(a->device != n->device) && a->device != FR_DEVICE_ANY)
+    if (n->device == FR_DEVICE_ANY) /* of a view */
+        n->device = a->device;
+    else if (FR_UNLIKELY(a->device != n->device) && a->device != FR_DEVICE_ANY)
         fr_node_follow(n, k);
     a->refs++;
     if (a->height >= n->height && a->height < UINT16_MAX)

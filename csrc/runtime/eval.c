@@ -84,7 +84,7 @@ fr_eval_of_device(fr_ref *nodes, int n, fr_device device)
 
 /* Gathers what the roots need. A store into memory that others look at overwrites it, so whatever else
  * still reads the old values is computed in the same plan. */
-static fr_status
+FR_INLINE fr_status
 gather(const fr_ref *roots, int n, struct fr_err *err)
 {
     fr_ref   *all = NULL, *what = NULL;
@@ -351,7 +351,7 @@ begin(void)
 }
 
 /* Computes what has been gathered. */
-static fr_status
+FR_INLINE fr_status
 eval_gathered(enum way way, struct fr_err *err)
 {
     struct fr_plan *p;
@@ -387,6 +387,13 @@ still_computing(fr_ref *todo, int n)
 
 /* ---- AUTO ---- */
 
+/* gather, which is a part of whoever calls it often. */
+static FR_COLD fr_status
+gather_auto(const fr_ref *roots, int n, struct fr_err *err)
+{
+    return gather(roots, n, err);
+}
+
 static bool
 reads_away(const struct fr_node *n)
 {
@@ -403,31 +410,30 @@ reads_away(const struct fr_node *n)
 
 /* What has been gathered, for these roots, on a device. Where a GPU can not, and nothing has been written, the host
  * does it. */
-static fr_status
+static FR_COLD fr_status
 eval_placed(const fr_ref *roots, int n, fr_device device, enum way way, struct fr_err *err)
 {
-    struct fr_err   said = {0};
-    struct fr_plan *p;
-    fr_status       st;
+    struct fr_err said = {0};
+    fr_status     st;
 
-    fr_gather_place(&gathered, device);
-    if (device == FR_DEVICE_HOST)
-        return eval_gathered(way, err);
-    if ((st = eval_gathered(way, &said)) == FR_OK)
-        fr_count_way(FR_WAY_placed);
-    p = had_plan ? fr_plan_cache_last() : NULL;
-    if ((st != FR_ENOMEM && st != FR_EDEVICE) || (p && p->n_lost > 0))
-        return st == FR_OK ? st : fr_fail(err, st, "%s", said.text);
-    if (st == FR_EDEVICE)
-        fr_device_auto_fails(&said);
-    if ((st = gather(roots, n, err)) != FR_OK)
-        return st;
-    fr_gather_place(&gathered, FR_DEVICE_HOST);
-    return eval_gathered(way, err);
+    for (;; device = FR_DEVICE_HOST) {
+        const struct fr_plan *p;
+
+        fr_gather_place(&gathered, device);
+        if ((st = eval_gathered(way, &said)) == FR_OK)
+            fr_count_ways(FR_WAY_placed, device != FR_DEVICE_HOST);
+        p = had_plan ? fr_plan_cache_last() : NULL;
+        if ((st != FR_ENOMEM && st != FR_EDEVICE) || device == FR_DEVICE_HOST || (p && p->n_lost > 0))
+            return st == FR_OK ? st : fr_fail(err, st, "%s", said.text);
+        if (st == FR_EDEVICE)
+            fr_device_auto_fails(&said);
+        if ((st = gather_auto(roots, n, err)) != FR_OK)
+            return st;
+    }
 }
 
 /* What is gathered part by part. What others need of a part lives until it has been computed; then they keep it. */
-static fr_status
+static FR_COLD fr_status
 eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
 {
     const int  n_parts = of->n_parts;
@@ -454,7 +460,7 @@ eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
 
         memcpy(todo, list + first[i], (size_t)n_here * sizeof *todo);
         n_here = still_computing(todo, n_here);
-        if (n_here && st == FR_OK && (st = gather(todo, n_here, err)) == FR_OK)
+        if (n_here && st == FR_OK && (st = gather_auto(todo, n_here, err)) == FR_OK)
             st = eval_placed(todo, n_here, device[i], way, err);
         for (int k = first[i]; k < first[i + 1]; k++)
             fr_node_unref(list[k]);
@@ -470,7 +476,7 @@ out:
 }
 
 /* eval_locked of nodes that are AUTO. */
-static fr_status
+static FR_COLD fr_status
 eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     const struct fr_placement *where;
@@ -482,7 +488,7 @@ eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         ((st = eval_alone(roots[0], &done, err)) != FR_OK || done))
         return st;
     for (;;) {
-        if ((st = gather(roots, n, err)) != FR_OK)
+        if ((st = gather_auto(roots, n, err)) != FR_OK)
             return st;
         if ((first = fr_gather_elsewhere(&gathered)) == FR_NO_NODE)
             break;
