@@ -280,6 +280,37 @@ say([same, [t.device for t in (there, here, pending, y, z)], (here + there.to_de
     assert out == [[True] * 5, ["cuda:0", "cpu", "cuda:0", "cpu", "cuda:1"], "auto", "ValueError", [8192], [4096], "cuda:0", "cuda:0", "cuda:1"]
 
 
+def test_what_lies_on_another_gpu_is_computed_there():
+    out = said("""
+x = frit.asarray(np.array(a), device="cuda:1") * 1
+x.eval()
+x = x.to_device("auto")
+y, z = heavy(x), frit.asarray(np.array(a), device="auto") + 1
+where = [x.device]
+y.eval()
+with went() as w: heavy(y + z).eval()
+say([where, y.device, np.asarray(y).tobytes() == host_heavy(a).tobytes(), w.is_])
+""")
+    assert out == [["cuda:1"], "cuda:1", True, [0, 0, 1]]
+
+
+def test_figures_are_the_drivers():
+    """Four multiprocessors at 1 GHz, memory of 4096 bits at 1 GHz and an f64 for two f32, unless FRIT_TUNE says otherwise."""
+    code = """
+import re
+n = 1 << 20
+with auto:
+    texts = [str(t.explain()) for t in (frit.asarray(np.zeros(n, "f4")) + 1, heavy(frit.asarray(np.zeros(n, "f4"))), heavy(frit.asarray(np.zeros(n))))]
+say([float(re.search("([0-9.]+) us on cuda:0", t)[1]) for t in texts])
+"""
+    def us(bytes_, exps, plain, wide, gbs=1024, gops=512):
+        return 8 + max(bytes_ / gbs, wide * (exps * 10 + plain) / gops) / 1000
+    n = 1 << 20
+    tune = SLOW_HOST.replace(", gpu_gbs=400, gpu_gops=4000", "")
+    assert said(code, FRIT_TUNE=tune) == pytest.approx([us(8 * n, 0, n, 1), us(8 * n, 12 * n, 12 * n, 1), us(16 * n, 12 * n, 12 * n, 2)], abs=0.06)
+    assert said(code)[0] == pytest.approx(us(8 * n, 0, n, 1, 400, 4000), abs=0.06)
+
+
 @pytest.mark.parametrize("tune", [ALL_GOES, TORN], ids=["all goes", "torn"])
 @pytest.mark.parametrize("eager", ["0", "16384"])
 def test_functions_have_the_same_bits(tune, eager):

@@ -154,10 +154,10 @@ fr_backend_init(struct fr_err *err)
     fr_backend = find(fr_env.backend);
     if ((st = fr_device_named(fr_env.device, &fr_device_usual, err)) != FR_OK)
         return st;
-    if (fr_device_usual != FR_DEVICE_HOST)
-        fr_cuda_look();
     if (fr_device_usual == FR_DEVICE_AUTO && !fr_cuda_is_there())
         use_the_host();
+    if (fr_device_usual != FR_DEVICE_HOST)
+        fr_cuda_look();
     return fr_backend->start(err);
 }
 

@@ -558,7 +558,8 @@ cuDeviceGetAttribute(int *value, int attribute, int device)
     int result = enter(false);
 
     (void)device;
-    *value = attribute == 75 ? 99 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 99 << 10 : attribute == 115 ? 1 : 0;
+    *value = attribute == 75 ? 99 : attribute == 76 ? 0 : attribute == 16 ? 4 : attribute == 97 ? 99 << 10 : attribute == 115 ? 1
+             : attribute == 13 || attribute == 36 ? 1000000 : attribute == 37 ? 4096 : attribute == 87 ? 2 : 0;
     return result ? result : leave(OK);
 }
 
