@@ -139,7 +139,7 @@ def test_names():
 x = frit.zeros(3, device="auto")
 f = frit.accelerate(heavy, device="auto")
 say([repr(auto), auto == "auto", x.device, frit.zeros(3).device, str(frit.device()), frit.devices(), error(frit.device, "automatic"), error(frit.zeros, 3, device="auto:0"),
-     pickle.loads(pickle.dumps(frit.accelerate(len, device="auto")))._state.device, frit.zeros(2).to_device("auto").device, list_of(x)])
+     pickle.loads(pickle.dumps(frit.accelerate(len, device="auto")))._state.options["device"], frit.zeros(2).to_device("auto").device, list_of(x)])
 """)
     assert out[:6] == ["frit.device('auto')", True, "auto", "cpu", "cpu", ["cpu", "cuda:0", "cuda:1"]]
     assert all(e[0] == "ValueError" and "Device not understood" in e[1] for e in out[6:8]) and out[8:] == ["auto", "cpu", [0, 0, 0]]
