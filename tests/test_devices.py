@@ -327,3 +327,23 @@ e = [error(lambda: frit.eval(a, a.sum())), error(lambda: frit.ones(1 << 20).to_d
 say([e, float(kept.sum()), float(frit.ones(1 << 20).sum())])
 """, FAKE_CUDA_MB="4")
     assert [e[0] for e in out[0]] == ["MemoryError"] * 2 and out[1:] == [1 << 17, 1 << 20]
+
+
+def test_what_is_stored_is_seen_by_code_that_began_outside():
+    """Also where two arrays that are lent are of one memory, of which one has nothing to give back."""
+    device, cpu = test_gpu.both("""
+whole = np.arange(9.0).reshape(3, 3) - 0.5; row = whole[0]; box = {"row": row}
+def looks():
+    while True: yield row.tolist(), whole.sum()
+it = looks()
+@frit.accelerate
+def run(k):
+    global whole
+    for p in box.values(): pass
+    whole += k
+    first = next(it)
+    whole[:] = whole * 2
+    return first, next(it)
+say([run(3), run(1), whole.tolist()])
+""")
+    assert device == cpu and device[0][0] == [[2.5, 3.5, 4.5], 58.5]

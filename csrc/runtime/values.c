@@ -213,7 +213,7 @@ fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
     if (!compute || st != FR_OK)
         abandon(s);
     /* What was computed elsewhere is where the lender sees it. */
-    if (s->seen && s->n_loans == 1) {
+    if (s->seen) {
         fr_status brought = fr_buffer_bring(s->seen, st == FR_OK ? err : NULL);
 
         st = st == FR_OK ? brought : st;
