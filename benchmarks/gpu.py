@@ -220,7 +220,8 @@ def run_out_of_memory(mb, times):
         held = []
         try:
             while len(held) < 100000:
-                held.append(frit.zeros((mb * 2 ** 18,), "f4") + len(held))
+                # (What is not added up goes chunk by chunk, and to the host, when the device is full.)
+                held.append((frit.zeros((2, mb * 2 ** 18), "f4") + len(held)).sum(0))
                 frit.eval(held[-1])
         except MemoryError:
             seen += 1
