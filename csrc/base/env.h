@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define FR_ENV_STR_LEN 512
+#define FR_ENV_STR_LEN 1024
 
 struct fr_env {
 #define ENV_INT(field) int field;
