@@ -31,7 +31,7 @@ def has_gpu_compiler():
         return False
 
 
-def on_gpu(core, apart):
+def on_gpu(core, apart, more=""):
     """Core tests for a GPU: what raises no flags warns of nothing, NaNs that arithmetic makes have another sign, products are
     BLAS's on the host, columns are summed in NumPy's order, indices are looked at in copies,
     nothing runs node by node, in bands or by what a processor has chosen, and NumPy's from_dlpack takes
@@ -40,7 +40,7 @@ def on_gpu(core, apart):
     return [*(f for f in core if f not in out),
             "-k", "not one_band_needs and not late_plan and not warn and not keeps_its_sign and not casts_are_exact"
             " and not number_types_are_called and not short_cuts and not planned and not costs_no_underflow"
-            " and not dlpack and not memory_is_complex and not index_that_changes_after"]
+            " and not dlpack and not memory_is_complex and not index_that_changes_after" + more]
 
 
 def core_tests():
@@ -80,12 +80,13 @@ def configurations():
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
            [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
-    # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles. Regressions, dtypes and strided reductions are many
-    # kernels: soak has them.
+    # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles. What is many kernels soak has; what each operation gives
+    # test_ptx says.
     if has_gpu_compiler():
         from tests import fake_gpu
         yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products, device_trees"},
-               on_gpu(core, () if soak else ("numerics", "regressions", "strided", "hard_cases")))
+               on_gpu(core, () if soak else ("numerics", "regressions", "strided", "hard_cases", "division", "accuracy", "einsum"),
+                      "" if soak else " and not rows_of_every_length and not values_of_other_dtypes and not rule_is_exact and not forms_of_powers"))
     levels = isa_levels()
     for level in levels[:-1] if soak else levels[:1]:
         yield (f"instruction set {level}", {"FRIT_ISA": level, "FRIT_JIT": "interpret", **short},
