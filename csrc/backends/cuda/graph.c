@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/log.h"
 #include "base/ways.h"
 
 /* Recordings of a plan; fewer launches than WORTH take no longer than a graph's; one that fits so seldom is not made any more. */
@@ -12,7 +11,7 @@ enum { FEW = 4, WORTH = 3, PATIENCE = 16 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;   /* of the list of what is kept */
 
-enum kind { KERNEL, COPY, OTHER, GIFT };
+enum kind { KERNEL, OTHER, GIFT };
 
 /* What was begun, and in what order. */
 struct item {
@@ -454,9 +453,8 @@ end(const struct fr_backend *self, void **kept, fr_status st, bool *once_more, s
 {
     struct fr_cuda_kept   *k = *kept;
     struct fr_cuda_device *d = k ? k->device : NULL;
-    struct fr_err          ignored;
+    fr_status              entered;
 
-    (void)err;
     *once_more = false;
     if (!k || d->kept != k)
         return st;
@@ -466,8 +464,8 @@ end(const struct fr_backend *self, void **kept, fr_status st, bool *once_more, s
         k->n_counted = k->n_begun;
         return st;
     }
-    if (fr_cuda_enter(self, &d, &ignored) != FR_OK)
-        return st == FR_EAGAIN ? fr_cuda_enter(self, &d, err) : st;
+    if ((entered = fr_cuda_enter(self, &d, err)) != FR_OK) /* and nothing has begun */
+        return entered;
     *once_more = !finish(d, k, st == FR_OK);
     if (!*once_more)
         fr_count_way(FR_WAY_device_graphs);
