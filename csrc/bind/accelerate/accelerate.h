@@ -65,6 +65,8 @@ bool      fr_made_stay(void);
 /* What the caller of an accelerated function gets for a Tensor that is nobody's loan: a new reference, to the very object
  * where it can become what it stands for, or is to stay. */
 PyObject *fr_shown(PyObject *tensor);
+/* The same for one that the call has no further use for. */
+PyObject *fr_shown_last(PyObject *tensor);
 
 /* ---- replay.c: calls of one closed function that need not run it again */
 struct fr_captured_call;

@@ -222,6 +222,14 @@ fr_shown(PyObject *tensor)
     return fr_numpy_shown(tensor);
 }
 
+PyObject *
+fr_shown_last(PyObject *tensor)
+{
+    if (Py_REFCNT(tensor) > 1 || fr_call_keeps) /* somebody else has it, too: it is one object here and there */
+        return fr_shown(tensor);
+    return fr_numpy_given(tensor);
+}
+
 int
 fr_become_init(void)
 {

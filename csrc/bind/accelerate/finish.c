@@ -199,9 +199,7 @@ shown(const struct fr_loan *loan, int n, PyObject *x)
     for (int i = 0; i < n; i++)
         if (loan[i].tensor == x)
             return Py_NewRef(loan[i].array);
-    if (Py_REFCNT(x) > 1 || fr_call_keeps) /* somebody else has it, too: it is one object here and there */
-        return fr_shown(x);
-    return fr_numpy_given(x);
+    return fr_shown_last(x);
 }
 
 /* The result with arrays for tensors; what is in containers becomes what it stands for, or is replaced. */

@@ -17,7 +17,7 @@ shown(PyObject *result)
     if (array)
         return Py_NewRef(array);
     if (fr_is_tensor(result))
-        return Py_REFCNT(result) > 1 || fr_call_keeps ? fr_shown(result) : fr_numpy_given(result);
+        return fr_shown_last(result);
     return fr_crossing_leave_items(result, INT_MAX) < 0 ? NULL : Py_NewRef(result);
 }
 
