@@ -137,6 +137,15 @@ fr_node_new(fr_op op, fr_dtype dtype, uint32_t site)
 /* True if a was born before b (births wrap around). */
 static inline bool fr_seq_before(uint32_t a, uint32_t b) { return (int32_t)(a - b) < 0; }
 
+/* The node itself, or of which it is a window. */
+static inline struct fr_node *
+fr_node_base(fr_ref id)
+{
+    struct fr_node *n = &fr_nodes[id];
+
+    return n->op == FR_OP_view ? &fr_nodes[n->arg[0]] : n;
+}
+
 /* The node is computed where its arguments up to k are, the last of which is elsewhere than it would be: AUTO if one of
  * them is. */
 void   fr_node_follow(struct fr_node *, int k);

@@ -228,7 +228,6 @@ run_call(struct run *r, int step, int64_t chunk, struct fr_err *err)
         if (fr_chunk_cuts(&call, k) && !(*l = cut_layout(r, *l, n)))
             return fr_no_memory(err, "a call in chunks");
     }
-    fr_count_way(call.op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled);
     return r->by->call(r->by, &call, r->instance->ptr, err);
 }
 
@@ -245,13 +244,13 @@ run_chunk(struct run *r, int64_t chunk, struct fr_err *err)
             continue;
         if (s->kind == FR_STEP_SCAN) {
             st = r->by->scan(r->by, s->op, s->dtype, r->instance, err);
-            fr_count_way(FR_WAY_precompiled);
         } else if (s->kind == FR_STEP_CALL) {
             st = run_call(r, i, chunk, err);
         } else {
             r->by->bind(s->kernel, r->instance, n);
             st = r->by->launch(s->kernel, r->instance, n, err);
         }
+        fr_step_count_way(s);
         fr_counted.n_kernels += s->counts;
     }
     fr_count_way(FR_WAY_chunked);

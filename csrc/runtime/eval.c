@@ -240,11 +240,9 @@ static FR_COLD fr_status
 bring_arguments(const struct fr_node *n, struct fr_err *err)
 {
     for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
+        const struct fr_node *a = fr_node_base(n->arg[k]);
         fr_status             st;
 
-        if (a->op == FR_OP_view)
-            a = &fr_nodes[a->arg[0]];
         if (a->op == FR_OP_leaf && FR_UNLIKELY(a->v.buffer->home != NULL) && (st = fr_buffer_bring_now(a->v.buffer, err)) != FR_OK)
             return st;
     }
@@ -398,10 +396,8 @@ static bool
 reads_away(const struct fr_node *n)
 {
     for (int k = 0; k < n->n_args; k++) {
-        const struct fr_node *a = &fr_nodes[n->arg[k]];
+        const struct fr_node *a = fr_node_base(n->arg[k]);
 
-        if (a->op == FR_OP_view)
-            a = &fr_nodes[a->arg[0]];
         if (a->op == FR_OP_leaf && a->v.buffer->home)
             return true;
     }
@@ -439,7 +435,7 @@ eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
     const int  n_parts = of->n_parts;
     fr_device *device = fr_malloc((size_t)n_parts);
     int       *first = fr_malloc(((size_t)n_parts + 1) * sizeof *first);
-    fr_ref    *list = fr_malloc(2 * (size_t)gathered.n * sizeof *list), *todo = list + gathered.n;
+    fr_ref    *list = fr_malloc(2 * (size_t)gathered.n * sizeof *list), *todo;
     int        n = 0;
     fr_status  st = FR_OK;
 
@@ -447,6 +443,7 @@ eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
         st = fr_no_memory(err, "the parts of an evaluation");
         goto out;
     }
+    todo = list + gathered.n;
     memcpy(device, of->device, (size_t)n_parts);
     for (int i = 0; i < n_parts; i++) {
         first[i] = n;

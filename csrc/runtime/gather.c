@@ -346,13 +346,8 @@ clear_index(fr_ref id)
 {
     const struct fr_node *n = &fr_nodes[id];
 
-    for (int k = 0; k < n->n_args; k++) {
-        struct fr_node *a = &fr_nodes[n->arg[k]];
-
-        if (a->op == FR_OP_view)
-            a = &fr_nodes[a->arg[0]];
-        a->index = 0;
-    }
+    for (int k = 0; k < n->n_args; k++)
+        fr_node_base(n->arg[k])->index = 0;
     fr_nodes[id].index = 0;
 }
 
@@ -363,10 +358,8 @@ is_reader(const struct fr_node *n)
     bool reads = n->index != 0;
 
     for (int k = 0; k < n->n_args && !reads; k++) {
-        const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : &fr_nodes[n->arg[k]];
+        const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : fr_node_base(n->arg[k]);
 
-        if (a && a->op == FR_OP_view)
-            a = &fr_nodes[a->arg[0]];
         reads = a && a->op != FR_OP_scalar && a->index != 0;
     }
     return reads;

@@ -39,15 +39,6 @@ home_of(const struct fr_node *leaf)
     return home ? home->device : FR_DEVICE_HOST;
 }
 
-/* The node itself, or of which it is a window. */
-static const struct fr_node *
-base_of(fr_ref id)
-{
-    const struct fr_node *n = &fr_nodes[id];
-
-    return n->op == FR_OP_view ? &fr_nodes[n->arg[0]] : n;
-}
-
 static void
 add_device(struct place *z, fr_device d)
 {
@@ -100,7 +91,7 @@ stores_outside(const struct fr_gathered *g)
         if (n->op != FR_OP_store)
             continue;
         while (n->op == FR_OP_store)
-            n = base_of(n->arg[0]);
+            n = fr_node_base(n->arg[0]);
         if (n->op == FR_OP_leaf && (n->v.buffer->owner || n->v.buffer->pinned))
             return true;
     }
@@ -254,7 +245,7 @@ place_nodes(struct place *z)
         if (z->on[i] < 0 || z->stays[i])
             z->on[i] = 0;
         for (int k = 0; k < n->n_args; k++) {
-            const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : base_of(n->arg[k]);
+            const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : fr_node_base(n->arg[k]);
 
             if (a && fr_node_computes(a) && z->on[a->index] < 0)
                 z->on[a->index] = z->on[i];
@@ -307,7 +298,7 @@ divide(const struct place *z, int *part, fr_device *device, int *number)
             continue;
         turn = n_devices - 1 - z->on[i];
         for (int k = 0; k < n->n_args; k++) {
-            const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : base_of(n->arg[k]);
+            const struct fr_node *a = n->arg[k] == FR_SCALAR_HERE ? NULL : fr_node_base(n->arg[k]);
 
             while (a && fr_node_computes(a) && turn < part[a->index])
                 turn += n_devices;
@@ -358,13 +349,10 @@ static struct kept *kept[N_KEPT];
 static size_t
 slot_of(const struct fr_gathered *g)
 {
-    uint64_t h = g->n_key;
+    uint64_t hash[2];
 
-    for (size_t i = 0; i < g->n_key; i++) {
-        h = (h ^ g->key[i]) * 0xff51afd7ed558ccdu;
-        h ^= h >> 32;
-    }
-    return h % N_KEPT;
+    fr_key_hash(g->key, g->n_key, hash);
+    return hash[0] % N_KEPT;
 }
 
 static bool
@@ -522,7 +510,7 @@ fr_place_roots(const struct fr_placement *p, const struct fr_gathered *g, int pa
         const struct fr_node *r = &fr_nodes[g->id[i]];
 
         for (int k = 0; p->part[i] > part && k < r->n_args; k++) {
-            const struct fr_node *a = r->arg[k] == FR_SCALAR_HERE ? NULL : base_of(r->arg[k]);
+            const struct fr_node *a = r->arg[k] == FR_SCALAR_HERE ? NULL : fr_node_base(r->arg[k]);
             int                   seen = 0;
 
             if (!a || !fr_node_computes(a) || p->part[a->index] != part)

@@ -306,6 +306,8 @@ enum fr_find { FR_FIND_MADE,             /* it is made if it is a new one */
                FR_FIND_NODE,             /* the same for a node of a graph that has no plan: nothing is expected to follow */
                FR_FIND_LATER,            /* where fr_eager_suits, it is made in the background; *out is NULL until it is there */
                FR_FIND_SOON };           /* the same for what will come again: the second time is often enough */
+/* Of a key of n words. */
+void      fr_key_hash(const uint64_t *, size_t n, uint64_t out[2]);
 /* The plan for the gathered nodes, counted. It lives until another is built, at least. */
 fr_status fr_plan_cache_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
 /* The plan that was found last; NULL: it is no more. */
@@ -400,6 +402,8 @@ fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err 
 void      fr_plan_drop_fresh(struct fr_plan *);
 /* The numbers of a launch. */
 void      fr_step_bind_scalars(const struct fr_step *, const struct fr_inputs *);
+/* Counts the way of one that has been run. */
+void      fr_step_count_way(const struct fr_step *);
 
 /* ---- eval.c ---- */
 

@@ -22,8 +22,8 @@ static struct fr_plan **slots;     /* [n_slots] */
 static uint64_t        *wanted;    /* [n_slots] */
 static size_t           n_slots, cap_slots, cap_wanted, n_bytes;
 
-static void
-hash_words(const uint64_t *w, size_t n, uint64_t out[2])
+void
+fr_key_hash(const uint64_t *w, size_t n, uint64_t out[2])
 {
     uint64_t a = 0x9e3779b97f4a7c15u ^ n, b = 0xc2b2ae3d27d4eb4fu;
 
@@ -242,7 +242,7 @@ fr_plan_cache_find(struct fr_gathered *g, enum fr_find how, struct fr_plan **out
     bool            kept;
     fr_status       st;
 
-    hash_words(g->key, g->n_key, hash);
+    fr_key_hash(g->key, g->n_key, hash);
 again:
     n_older = n_unlike = 0;
     older = NULL;

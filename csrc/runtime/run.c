@@ -102,6 +102,15 @@ memory_key(const struct fr_plan *p, const char *arena)
     return key;
 }
 
+void
+fr_step_count_way(const struct fr_step *s)
+{
+    if (s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul)
+        fr_count_way(FR_WAY_products);
+    else if (s->kind != FR_STEP_LAUNCH)
+        fr_count_way(FR_WAY_precompiled);
+}
+
 /* What is to be said of a step that has been run, in `us` where somebody looked at the clock. */
 static void
 count_run(const struct fr_plan *p, int i, uint64_t us)
@@ -116,10 +125,7 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
                s->band ? ", in bands" : "");
     fr_counted.n_kernels += s->counts;
     fr_count_ways(FR_WAY_banded, s->counts && s->band);
-    if (s->kind == FR_STEP_CALL && s->call.op == FR_OP_matmul)
-        fr_count_way(FR_WAY_products);
-    else if (s->kind != FR_STEP_LAUNCH)
-        fr_count_way(FR_WAY_precompiled);
+    fr_step_count_way(s);
     fr_counted.bytes_read += s->bytes_read;
     fr_counted.bytes_written += s->bytes_written;
 }
