@@ -87,6 +87,13 @@ fr_op_picks(fr_op op)
     return fr_op_info[op].identity >= FR_IDENTITY_lowest;
 }
 
+/* Whether a fold has other bits in another order. */
+static inline bool
+fr_op_rounds(fr_op op, fr_dtype d)
+{
+    return !fr_op_picks(op) && (fr_dtype_is_float(d) || fr_dtype_is_complex(d));
+}
+
 /* How a matrix product adds up, as its `axes` say: as NumPy's matmul, or as its einsum does floats: one by one along the
  * inner axis, each product rounded before it is added; or in the lanes of vectors of 16 bytes. */
 enum fr_product_order { FR_PRODUCT_NUMPYS, FR_PRODUCT_IN_ORDER, FR_PRODUCT_IN_LANES };

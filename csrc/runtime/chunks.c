@@ -146,7 +146,7 @@ adds_columns(const struct fr_nest *nest)
         const bool            folds = in->kind == FR_INST_ACCUM ||
                            (in->kind == FR_INST_STORE && (nest->operands[in->operand].flags & FR_OPERAND_STREAM));
 
-        if (folds && in->op != FR_OP_max && in->op != FR_OP_min && in->dtype != FR_BOOL && !fr_dtype_is_int(in->dtype))
+        if (folds && fr_op_rounds((fr_op)in->op, in->dtype))
             return true;
     }
     return false;

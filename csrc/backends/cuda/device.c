@@ -16,8 +16,8 @@ ordinal_of(const struct fr_backend *b)
     return b->device - FR_DEVICE_CUDA;
 }
 
-static fr_status
-attribute(struct fr_cuda_device *d, int which, int *out, struct fr_err *err)
+fr_status
+fr_cuda_attribute(const struct fr_cuda_device *d, int which, int *out, struct fr_err *err)
 {
     return fr_cuda_check(d->driver->attribute(out, which, d->handle), "an attribute of the device", err);
 }
@@ -36,11 +36,11 @@ find(struct fr_cuda_device *d, struct fr_err *err)
     TRY(fr_cuda_check(d->driver->get(&d->handle, d->ordinal), "the device", err));
     TRY(fr_cuda_check(d->driver->name(d->name, (int)sizeof d->name, d->handle), "the name of the device", err));
     TRY(fr_cuda_check(d->driver->total_memory(&d->n_bytes, d->handle), "the memory of the device", err));
-    TRY(attribute(d, FR_CUDA_MAJOR, &major, err));
-    TRY(attribute(d, FR_CUDA_MINOR, &minor, err));
-    TRY(attribute(d, FR_CUDA_MULTIPROCESSORS, &d->n_multiprocessors, err));
-    TRY(attribute(d, FR_CUDA_SHARED_OPTIN, &d->shared_bytes, err));
-    TRY(attribute(d, FR_CUDA_HAS_POOLS, &has_pools, err));
+    TRY(fr_cuda_attribute(d, FR_CUDA_MAJOR, &major, err));
+    TRY(fr_cuda_attribute(d, FR_CUDA_MINOR, &minor, err));
+    TRY(fr_cuda_attribute(d, FR_CUDA_MULTIPROCESSORS, &d->n_multiprocessors, err));
+    TRY(fr_cuda_attribute(d, FR_CUDA_SHARED_OPTIN, &d->shared_bytes, err));
+    TRY(fr_cuda_attribute(d, FR_CUDA_HAS_POOLS, &has_pools, err));
     d->arch = 10 * major + minor;
     if (!has_pools)
         TRY(fr_fail(err, FR_EDEVICE, "cuda:%d, %s, has no memory pools", d->ordinal, d->name));

@@ -33,6 +33,8 @@ fr_status fr_cuda_enter(const struct fr_backend *, struct fr_cuda_device **out, 
 void      fr_cuda_leave(struct fr_cuda_device *);
 /* The device, to be looked at; it is opened if it was not. NULL: there is none. */
 const struct fr_cuda_device *fr_cuda_opened(const struct fr_backend *);
+/* One of the numbers that the driver says of it. */
+fr_status fr_cuda_attribute(const struct fr_cuda_device *, int which, int *out, struct fr_err *);
 /* Waits until all that was begun is done. Ctrl-C does not end it: kernels are short. FR_EDEVICE: something failed there. */
 fr_status fr_cuda_wait(struct fr_cuda_device *, struct fr_err *);
 /* For memory that others compute with in streams of theirs, as struct fr_backend has it. */

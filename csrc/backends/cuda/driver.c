@@ -22,10 +22,16 @@ fr_cuda_driver_path(void)
     return path;
 }
 
+static const char *
+file_name(void)
+{
+    return *fr_env.cuda_lib ? fr_env.cuda_lib : "libcuda.so.1";
+}
+
 bool
 fr_cuda_is_there(void)
 {
-    const char   *file = *fr_env.cuda_lib ? fr_env.cuda_lib : "libcuda.so.1";
+    const char   *file = file_name();
     struct fr_err ignored;
 
     return fr_library_open("CUDA driver", &file, 1, NULL, 0, NULL, path, sizeof path, &ignored) == FR_OK;
@@ -55,7 +61,7 @@ note_child(void)
 static fr_status
 open_driver(struct fr_err *err)
 {
-    const char *file = *fr_env.cuda_lib ? fr_env.cuda_lib : "libcuda.so.1";
+    const char *file = file_name();
     int         version = 0;
     fr_status   st;
 

@@ -15,7 +15,7 @@ static fr_status
 attribute(const struct fr_cuda_device *d, int which, int otherwise, double *out, struct fr_err *err)
 {
     int       value = 0;
-    fr_status st = fr_cuda_check(d->driver->attribute(&value, which, d->handle), "an attribute of the device", err);
+    fr_status st = fr_cuda_attribute(d, which, &value, err);
 
     *out = value > 0 ? value : otherwise;
     return st;
@@ -67,12 +67,6 @@ reduces_rows(const struct fr_layout *l, uint32_t axes)
     return true;
 }
 
-static bool
-rounds(const struct fr_gnode *n)
-{
-    return !fr_op_picks(n->op) && !fr_dtype_is_int(n->dtype) && n->dtype != FR_BOOL;
-}
-
 bool
 fr_cuda_differs(const struct fr_gnode *n)
 {
@@ -81,7 +75,7 @@ fr_cuda_differs(const struct fr_gnode *n)
     switch (fr_op_info[n->op].class_) {
     case FR_CLASS_CALL: return n->op != FR_OP_take && (n->op != FR_OP_matmul || !fr_dtype_is_int(n->dtype));
     case FR_CLASS_REDUCE:
-        return rounds(n) && of->n_elems > 0 && !reduces_rows(of, n->axes) &&
+        return fr_op_rounds(n->op, n->dtype) && of->n_elems > 0 && !reduces_rows(of, n->axes) &&
                fr_cuda_tree_lines(n->layout->n_elems, of->n_elems / n->layout->n_elems) > 0;
     default: return false;
     }

@@ -63,9 +63,6 @@ struct fr_cuda_given {
 };
 
 struct fr_cuda_job *fr_cuda_job_new(struct fr_cuda_kernel *, struct fr_cuda_device *);   /* NULL: memory is out */
-void      fr_cuda_fill(const struct fr_cuda_job *, const struct fr_cuda_given *);
-/* Which form of the kernel it takes. */
-int       fr_cuda_choose_form(const struct fr_cuda_job *);
 fr_status fr_cuda_fill_and_start(struct fr_cuda_job *, fr_cuda_function, const struct fr_cuda_grid *, const struct fr_cuda_given *, struct fr_err *);
 /* A nest's kernel with an argument that is filled. */
 fr_status fr_cuda_start_nest(const struct fr_cuda_kernel *, struct fr_cuda_device *, fr_cuda_function, const struct fr_cuda_grid *, unsigned shared,

@@ -44,8 +44,7 @@ fr_cuda_kernel_new(const struct fr_backend *self, const struct fr_nest *nest, st
     c->has_tiles = fr_cuda_has_tiles(nest);
     c->has_deep_tiles = fr_cuda_has_deep_tiles(nest);
     for (uint32_t i = 0; i < nest->n_insts; i++)
-        c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && (nest->insts[i].op == FR_OP_sum || nest->insts[i].op == FR_OP_prod) &&
-                     (fr_dtype_is_float(nest->insts[i].dtype) || fr_dtype_is_complex(nest->insts[i].dtype));
+        c->rounds |= nest->insts[i].kind == FR_INST_ACCUM && fr_op_rounds((fr_op)nest->insts[i].op, nest->insts[i].dtype);
     for (uint32_t i = 0; i < nest->n_insts && !c->has_stages; i++)
         c->overwrites |= nest->insts[i].kind == FR_INST_STORE && nest->insts[i].level != FR_LEVEL_FULL;
     for (int k = 0; k < nest->n_operands; k++)

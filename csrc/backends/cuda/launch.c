@@ -19,8 +19,8 @@ static const int64_t WORTH_VECTORS = 1 << 16;    /* elements of which a last par
 
 /* ---- one launch ------------------------------------------------------------------------------ */
 
-void
-fr_cuda_fill(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
+static void
+fill(const struct fr_cuda_job *j, const struct fr_cuda_given *given)
 {
     const struct fr_cuda_kernel *c = j->kernel;
     const struct fr_cuda_layout *l = &c->layout;
@@ -95,8 +95,8 @@ has_vectors(const struct fr_cuda_job *j)
     return true;
 }
 
-int
-fr_cuda_choose_form(const struct fr_cuda_job *j)
+static int
+choose_form(const struct fr_cuda_job *j)
 {
     const size_t row_bytes = fr_cuda_row_bytes(j->kernel->k.nest, j->n_inner);
     int          form = j->n_axes > j->here + j->kernel->has_deep_tiles ? FR_CUDA_HAS_OUTER : 0;
@@ -195,7 +195,7 @@ fr_cuda_fill_and_start(struct fr_cuda_job *j, fr_cuda_function f, const struct f
 {
     if (j->scratch->is_dry)
         return FR_OK;
-    fr_cuda_fill(j, given);
+    fill(j, given);
     if (j->tape)
         return fr_cuda_tape_add(j, f, g, given->shared, err);
     if (j->is_tree)
@@ -250,7 +250,7 @@ find_form(struct fr_cuda_job *j, fr_cuda_function *f, struct fr_cuda_grid *g, st
 
     *given = (struct fr_cuda_given){0};
     *f = NULL;
-    j->form = fr_cuda_choose_form(j);
+    j->form = choose_form(j);
     if (j->scratch->is_dry)
         fr_cuda_kernel_ask(j->kernel, j->form, j->device);
     else if (!j->tape || !fr_cuda_has_many(j->kernel->k.nest)) /* (of those it is got when it is known which) */
@@ -395,7 +395,7 @@ fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, struct fr_c
         if (fr_cuda_goes_together(c, n)) {
             fr_cuda_find_axes(j, &here);
             j->n_inner = whole_vectors(j);
-            fr_cuda_kernel_ask(c, fr_cuda_choose_form(j) | FR_CUDA_MANY, d);
+            fr_cuda_kernel_ask(c, choose_form(j) | FR_CUDA_MANY, d);
         } else {
             fr_cuda_launch_instance(j, &here, &ignored);
         }
