@@ -17,9 +17,11 @@
  * FAKE_CUDA_IDLE: kernels are not run, for whoever counts what launching them takes.
  * FAKE_CUDA_REPORT: a file to which a line is added when the process ends. What is left at the end, and what kernels did, fake_cuda_counts says. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "fake.h"
 #include "ptx.h"
@@ -117,6 +119,7 @@ static size_t          capacity;
 static struct pinned  *pins;
 static struct fake_cuda_counts counts;
 static uint64_t        fail_at, lose_at;          /* the call that fails, the launch that loses the device; 0: none */
+static uint64_t        interrupt_at;              /* the call in which Ctrl-C comes */
 static int             lost;                      /* the result of all that follows */
 static char            why[2000];                 /* what the last kernel did that it may not */
 static struct function *functions;
@@ -142,6 +145,7 @@ report(void)
 
 EXPORT void fake_cuda_fail(uint64_t n) { fail_at = n ? counts.n_calls + n : 0; }
 EXPORT void fake_cuda_lose(uint64_t n) { lose_at = n ? counts.n_launches + n : 0; }
+EXPORT void fake_cuda_interrupt(uint64_t n) { interrupt_at = n ? counts.n_calls + n : 0; }
 EXPORT const char *fake_cuda_why(void) { return why; }
 
 EXPORT void
@@ -460,6 +464,10 @@ enter_as(bool needs_context, bool may_fail)
 
     pthread_mutex_lock(&lock);
     counts.n_calls++;
+    if (interrupt_at && counts.n_calls >= interrupt_at) {
+        interrupt_at = 0;
+        kill(getpid(), SIGINT);
+    }
     if (!started)
         result = NOT_INITIALIZED;
     else if (fail_at && counts.n_calls >= fail_at && may_fail) {
