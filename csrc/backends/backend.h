@@ -232,8 +232,9 @@ struct fr_backend {
     /* A kernel, whose nest is a copy of this one; on any thread, and so is its end. */
     fr_status (*kernel_new)(const struct fr_backend *self, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
     void      (*kernel_free)(struct fr_kernel *);
-    /* Before instances of it run, which are launched together, when their sizes are known: the backend chooses how. */
-    void      (*bind)(const struct fr_kernel *, struct fr_instance *, int n);
+    /* Before instances of it run, which are launched together, when their sizes are known: the backend chooses how. is_later: others
+     * are wanted sooner. */
+    void      (*bind)(const struct fr_kernel *, struct fr_instance *, int n, bool is_later);
     /* The end of what is kept at `own`, where that is not NULL; NULL: nothing is. */
     void      (*unbind)(void *kept);
     /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
@@ -242,6 +243,8 @@ struct fr_backend {
     /* Waits until whatever was asked for has come. FR_EINTR */
     fr_status (*kernel_wait)(struct fr_kernel *, struct fr_err *);
     bool      (*kernel_is_compiled)(const struct fr_kernel *);
+    /* Whether launches of what has been bound would wait for a compiler; NULL: none ever does. */
+    bool      (*kernel_waits)(const struct fr_kernel *);
 
     /* `n` independent instances of one kernel as one dispatch; empty ones only where that computes something
      * (fr_nest_computes_of_nothing). FR_ENOMEM when scratch cannot be had, FR_EINTR when

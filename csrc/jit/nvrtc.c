@@ -142,70 +142,86 @@ take_image(program_t program, struct fr_image *out, struct fr_err *err)
     return get(program, out->bytes) ? fr_fail(err, FR_EDEVICE, "NVRTC gave no code for sm_%d", out->arch) : FR_OK;
 }
 
-/* Has NVRTC compile it. */
+/* What is asked of NVRTC, and what the cache calls that. */
+struct job {
+    int           arch;
+    bool          is_ptx;
+    char          target[40];
+    const char   *options[4 + FR_NVRTC_DEFINES];
+    int           n_options;
+    struct fr_key key;
+};
+
 static fr_status
-compile(const char *text, const char *const *options, int n_options, int device, struct fr_image *out, struct fr_err *err)
+prepare(const struct fr_nvrtc_source *of, struct job *job, struct fr_err *err)
 {
-    program_t program = NULL;
-    int64_t   t0 = fr_now_us();
+    int       n = 0;
     fr_status st;
 
-    if (rtc.new_(&program, text, "frit.cu", 0, NULL, NULL))
+    if ((st = begin(err)) != FR_OK || (st = choose(of->arch, &job->arch, &job->is_ptx, err)) != FR_OK)
+        return st;
+    snprintf(job->target, sizeof job->target, "--gpu-architecture=%s_%d", job->is_ptx ? "compute" : "sm", job->arch);
+    job->options[n++] = job->target;
+    job->options[n++] = "--fmad=false";
+    job->options[n++] = "--std=c++17";
+    for (int i = 0; i < FR_NVRTC_DEFINES && *of->defines[i]; i++)
+        job->options[n++] = of->defines[i];
+    if (of->is_quick && version >= FAST_SINCE)
+        job->options[n++] = "--Ofast-compile=mid";
+    job->n_options = n;
+    fr_key_of_text(&job->key, of->text, job->options, n, version);
+    return FR_OK;
+}
+
+/* Out of the cache on disk, where everything is sealed by whoever wrote it. */
+fr_status
+fr_nvrtc_find(const struct fr_nvrtc_source *of, struct fr_image *out, struct fr_err *err)
+{
+    struct job    job = {0};
+    struct fr_err ignored;
+    void         *bytes;
+    fr_status     st = prepare(of, &job, err);
+
+    *out = (struct fr_image){0};
+    if (st != FR_OK)
+        return st;
+    if (fr_cache_get(&job.key, &bytes, &out->n, &ignored) != FR_OK) {
+        atomic_fetch_add(&n_misses, 1);
+        return FR_OK;
+    }
+    *out = (struct fr_image){.bytes = bytes, .n = out->n, .arch = job.arch, .is_ptx = job.is_ptx};
+    atomic_fetch_add(&n_hits, 1);
+    return FR_OK;
+}
+
+fr_status
+fr_nvrtc_compile(const struct fr_nvrtc_source *of, struct fr_image *out, struct fr_err *err)
+{
+    struct job    job = {0};
+    struct fr_err ignored;
+    program_t     program = NULL;
+    int64_t       t0;
+    fr_status     st = prepare(of, &job, err);
+
+    *out = (struct fr_image){.arch = job.arch, .is_ptx = job.is_ptx};
+    if (st != FR_OK)
+        return st;
+    t0 = fr_now_us();
+    if (rtc.new_(&program, of->text, "frit.cu", 0, NULL, NULL))
         return fr_fail(err, FR_EDEVICE, "NVRTC takes no program");
-    if (rtc.compile(program, n_options, options))
-        TRY(complain(program, device, err));
+    if (rtc.compile(program, job.n_options, job.options))
+        TRY(complain(program, of->arch, err));
     TRY(take_image(program, out, err));
     atomic_fetch_add(&n_compiled, 1);
     atomic_fetch_add(&compile_us, (uint64_t)(fr_now_us() - t0));
     if (fr_env.debug >= 2)
         fr_log(2, "NVRTC made %zu bytes of %s for sm_%d in %lld us", out->n, out->is_ptx ? "PTX" : "code", out->arch,
                (long long)(fr_now_us() - t0));
+    fr_cache_put(&job.key, out->bytes, out->n, &ignored);
 out:
     rtc.free(&program);
     if (st != FR_OK)
         fr_image_clear(out);
-    return st;
-}
-
-/* Out of the cache on disk, where everything is sealed by whoever wrote it. */
-static bool
-find(const struct fr_key *key, struct fr_image *out)
-{
-    struct fr_err ignored;
-    void         *bytes;
-
-    if (fr_cache_get(key, &bytes, &out->n, &ignored) != FR_OK) {
-        atomic_fetch_add(&n_misses, 1);
-        return false;
-    }
-    out->bytes = bytes;
-    atomic_fetch_add(&n_hits, 1);
-    return true;
-}
-
-fr_status
-fr_nvrtc_compile(const char *text, int device, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *err)
-{
-    char          target[40];
-    const char   *options[4 + FR_NVRTC_DEFINES] = {target, "--fmad=false", "--std=c++17"};
-    int           n_options = 3;
-    struct fr_key key;
-    struct fr_err ignored;
-    fr_status     st;
-
-    *out = (struct fr_image){0};
-    if ((st = begin(err)) != FR_OK || (st = choose(device, &out->arch, &out->is_ptx, err)) != FR_OK)
-        return st;
-    snprintf(target, sizeof target, "--gpu-architecture=%s_%d", out->is_ptx ? "compute" : "sm", out->arch);
-    for (int i = 0; i < FR_NVRTC_DEFINES && defines[i]; i++)
-        options[n_options++] = defines[i];
-    if (quick && version >= FAST_SINCE)
-        options[n_options++] = "--Ofast-compile=mid";
-    fr_key_of_text(&key, text, options, n_options, version);
-    if (find(&key, out))
-        return FR_OK;
-    if ((st = compile(text, options, n_options, device, out, err)) == FR_OK)
-        fr_cache_put(&key, out->bytes, out->n, &ignored);
     return st;
 }
 

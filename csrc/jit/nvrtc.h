@@ -22,12 +22,19 @@ struct fr_image {
     bool   is_ptx;
 };
 
-enum { FR_NVRTC_DEFINES = 4 };
-/* Code for a device of architecture `arch` (major * 10 + minor); defines: up to FR_NVRTC_DEFINES, as
- * "-DOUTER=1", NULL behind fewer; `quick`: in half the
- * time, with the same bits, where NVRTC can. What was compiled before comes from the cache on disk (jit/cache.h). On any thread, at the same time as others. FR_EDEVICE: no
- * NVRTC, it knows nothing as old as this device, or the text is wrong: with its words. */
-fr_status   fr_nvrtc_compile(const char *text, int arch, const char *const *defines, bool quick, struct fr_image *out, struct fr_err *);
+enum { FR_NVRTC_DEFINES = 4, FR_NVRTC_DEFINE_BYTES = 48 };
+struct fr_nvrtc_source {
+    const char *text;
+    int         arch;       /* of the device: major * 10 + minor */
+    bool        is_quick;   /* in half the time, with the same bits, where NVRTC can */
+    char        defines[FR_NVRTC_DEFINES][FR_NVRTC_DEFINE_BYTES];   /* "-DOUTER=1"; "" behind fewer */
+};
+
+/* Both on any thread, at the same time as others. Code that was compiled before, from the cache on disk (jit/cache.h); bytes is NULL:
+ * it is not there. FR_EDEVICE: no NVRTC, or it knows nothing as old as this device. */
+fr_status   fr_nvrtc_find(const struct fr_nvrtc_source *, struct fr_image *out, struct fr_err *err);
+/* Has NVRTC compile it, and puts it into the cache. FR_EDEVICE, also where the text is wrong: with NVRTC's words. */
+fr_status   fr_nvrtc_compile(const struct fr_nvrtc_source *, struct fr_image *out, struct fr_err *err);
 void        fr_image_clear(struct fr_image *);
 
 struct fr_nvrtc_stats {

@@ -7,46 +7,93 @@
 #include "base/background.h"
 #include "base/processors.h"
 
-enum { MOST_THREADS = 4, STACK_BYTES = 8 << 20, DEFINE_BYTES = 48 };
+enum { MOST_THREADS = 4, STACK_BYTES = 8 << 20, MOST_DROPPED = 1024 };
 enum state { WAITS, RUNS, DONE };
 
 struct fr_ahead {
-    struct fr_ahead *next;          /* of those that wait */
-    enum state       state;
-    bool             dropped;       /* whoever runs it ends it */
-    bool             quick;
-    int              arch;
-    char            *text, defines[FR_NVRTC_DEFINES][DEFINE_BYTES];
-    struct fr_image  image;
-    fr_status        st;
-    struct fr_err    err;
+    struct fr_ahead       *next;          /* of those that wait */
+    enum state             state;
+    bool                   is_later, is_dropped;
+    struct fr_nvrtc_source of;
+    struct fr_image        image;
+    fr_status              st;
+    struct fr_err          err;
+};
+
+/* What waits, first come, first served. */
+struct line {
+    struct fr_ahead *first, **last;
 };
 
 static pthread_mutex_t  lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t   comes = PTHREAD_COND_INITIALIZER, done = PTHREAD_COND_INITIALIZER;
-static struct fr_ahead *first, **last = &first;
+static struct line      lines[2] = {{NULL, &lines[0].first}, {NULL, &lines[1].first}};   /* soon, later */
 static pthread_t        threads[MOST_THREADS];
-static int              n_threads, n_idle;
+static int              n_threads, n_idle, n_later /* that run */, n_dropped /* that wait */;
 static bool             stopping;
 
 static void
 end(struct fr_ahead *a)
 {
     fr_image_clear(&a->image);
-    fr_free(a->text);
+    fr_free((char *)(uintptr_t)a->of.text);
     fr_free(a);
 }
 
-/* Without the lock. */
-static void
-compile(struct fr_ahead *a)
-{
-    const char *defines[FR_NVRTC_DEFINES];
+/* ---- lines; the lock is held ---- */
 
-    for (int i = 0; i < FR_NVRTC_DEFINES; i++)
-        defines[i] = *a->defines[i] ? a->defines[i] : NULL;
-    a->st = fr_nvrtc_compile(a->text, a->arch, defines, a->quick, &a->image, &a->err);
+static void
+put_in(struct fr_ahead *a)
+{
+    struct line *l = &lines[a->is_later];
+
+    a->next = NULL;
+    *l->last = a;
+    l->last = &a->next;
 }
+
+static void
+take_out(struct fr_ahead *a)
+{
+    struct line      *l = &lines[a->is_later];
+    struct fr_ahead **link = &l->first;
+
+    while (*link != a)
+        link = &(*link)->next;
+    if (!(*link = a->next))
+        l->last = link;
+}
+
+/* What a thread is to do next; NULL: nothing. */
+static struct fr_ahead *
+next(void)
+{
+    struct fr_ahead *a = lines[0].first ? lines[0].first : n_later == 0 ? lines[1].first : NULL;
+
+    if (a)
+        take_out(a);
+    return a;
+}
+
+static bool
+same(const struct fr_nvrtc_source *a, const struct fr_nvrtc_source *b)
+{
+    return a->arch == b->arch && a->is_quick == b->is_quick && !memcmp(a->defines, b->defines, sizeof a->defines) &&
+           !strcmp(a->text, b->text);
+}
+
+/* One that was dropped, and waits to be compiled for the cache. */
+static struct fr_ahead *
+find_dropped(const struct fr_nvrtc_source *of)
+{
+    struct fr_ahead *a = n_dropped ? lines[1].first : NULL;
+
+    while (a && !(a->is_dropped && same(&a->of, of)))
+        a = a->next;
+    return a;
+}
+
+/* ---- threads ---- */
 
 static void *
 work(void *arg)
@@ -54,7 +101,8 @@ work(void *arg)
     (void)arg;
     pthread_mutex_lock(&lock);
     while (!stopping) {
-        struct fr_ahead *a = first;
+        struct fr_ahead *a = next();
+        bool             later;
 
         if (!a) {
             n_idle++;
@@ -62,14 +110,16 @@ work(void *arg)
             n_idle--;
             continue;
         }
-        if (!(first = a->next))
-            last = &first;
+        later = a->is_later;
+        n_later += later;
+        n_dropped -= a->is_dropped;
         a->state = RUNS;
         pthread_mutex_unlock(&lock);
-        compile(a);
+        a->st = fr_nvrtc_compile(&a->of, &a->image, &a->err);
         pthread_mutex_lock(&lock);
         a->state = DONE;
-        if (a->dropped)
+        n_later -= later;
+        if (a->is_dropped)
             end(a);
         pthread_cond_broadcast(&done);
     }
@@ -89,42 +139,64 @@ have_threads(void)
 }
 
 struct fr_ahead *
-fr_ahead_ask(char *text, int arch, const char *const *defines, bool quick)
+fr_ahead_ask(struct fr_nvrtc_source *of, bool is_later)
 {
-    struct fr_ahead *a = fr_calloc(1, sizeof *a);
+    struct fr_ahead *a = fr_calloc(1, sizeof *a), *old;
 
     if (!a) {
-        fr_free(text);
+        fr_free((char *)(uintptr_t)of->text);
         return NULL;
     }
-    a->text = text;
-    a->arch = arch;
-    a->quick = quick;
-    for (int i = 0; i < FR_NVRTC_DEFINES && defines[i]; i++)
-        memcpy(a->defines[i], defines[i], strnlen(defines[i], DEFINE_BYTES - 1));
+    a->of = *of;
+    a->is_later = is_later;
+    /* (An error comes from the thread, or from who takes it.) */
+    if (fr_nvrtc_find(&a->of, &a->image, &a->err) == FR_OK && a->image.bytes) {
+        a->state = DONE;
+        return a;
+    }
     pthread_mutex_lock(&lock);
+    if ((old = find_dropped(&a->of))) {
+        old->is_dropped = false;
+        n_dropped--;
+        pthread_mutex_unlock(&lock);
+        end(a);
+        if (!is_later)
+            fr_ahead_hurry(old);
+        return old;
+    }
     if (stopping || !have_threads()) {
         pthread_mutex_unlock(&lock);
         end(a);
         return NULL;
     }
-    *last = a;
-    last = &a->next;
+    put_in(a);
     pthread_cond_signal(&comes);
     pthread_mutex_unlock(&lock);
     return a;
 }
 
-/* Lock held: takes out what no thread has begun. */
-static void
-take_out(struct fr_ahead *a)
+void
+fr_ahead_hurry(struct fr_ahead *a)
 {
-    struct fr_ahead **link = &first;
+    pthread_mutex_lock(&lock);
+    if (a->state == WAITS && a->is_later) {
+        take_out(a);
+        a->is_later = false;
+        put_in(a);
+        pthread_cond_signal(&comes);
+    }
+    pthread_mutex_unlock(&lock);
+}
 
-    while (*link != a)
-        link = &(*link)->next;
-    if (!(*link = a->next))
-        last = link;
+bool
+fr_ahead_is_done(const struct fr_ahead *a)
+{
+    bool is;
+
+    pthread_mutex_lock(&lock);
+    is = a->state == DONE;
+    pthread_mutex_unlock(&lock);
+    return is;
 }
 
 fr_status
@@ -136,7 +208,7 @@ fr_ahead_take(struct fr_ahead *a, struct fr_image *out, struct fr_err *err)
     if (a->state == WAITS) {
         take_out(a);
         pthread_mutex_unlock(&lock);
-        compile(a);
+        a->st = fr_nvrtc_compile(&a->of, &a->image, &a->err);
         pthread_mutex_lock(&lock);
         a->state = DONE;
     }
@@ -157,17 +229,24 @@ fr_ahead_drop(struct fr_ahead *a)
     if (!a)
         return;
     pthread_mutex_lock(&lock);
-    if (a->state == WAITS)
-        take_out(a);
-    a->dropped = a->state == RUNS;
-    if (!a->dropped)
+    if (a->state == WAITS && a->is_later && n_dropped < MOST_DROPPED) {
+        a->is_dropped = true;
+        n_dropped++;
+    } else if (a->state == RUNS) {
+        a->is_dropped = true;
+    } else {
+        if (a->state == WAITS)
+            take_out(a);
         end(a);
+    }
     pthread_mutex_unlock(&lock);
 }
 
 void
 fr_ahead_stop(void)
 {
+    struct fr_ahead *a;
+
     pthread_mutex_lock(&lock);
     stopping = true;
     pthread_cond_broadcast(&comes);
@@ -175,5 +254,14 @@ fr_ahead_stop(void)
     for (int i = 0; i < n_threads; i++)
         pthread_join(threads[i], NULL);
     n_threads = 0;
+    /* Those that others hold are theirs. */
+    for (struct fr_ahead **link = &lines[1].first; (a = *link);)
+        if (a->is_dropped) {
+            take_out(a);
+            end(a);
+        } else {
+            link = &a->next;
+        }
+    n_dropped = 0;
     stopping = false;
 }

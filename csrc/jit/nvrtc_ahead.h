@@ -8,8 +8,13 @@
 
 struct fr_ahead;
 
-/* Asks for fr_nvrtc_compile of a text, which becomes ours (fr_malloc'ed). NULL: no memory, or no thread; the text is gone. */
-struct fr_ahead *fr_ahead_ask(char *text, int arch, const char *const *defines, bool quick);
+/* Asks for code, which is there at once if the cache has it; the text becomes ours (fr_malloc'ed). is_later: behind all that is not,
+ * by one thread at a time, and for the cache, even if nobody wants it any more. NULL: no memory, or no thread; the text is gone. */
+struct fr_ahead *fr_ahead_ask(struct fr_nvrtc_source *, bool is_later);
+/* It is not for later, after all. */
+void      fr_ahead_hurry(struct fr_ahead *);
+/* Whether it can be taken without a wait. */
+bool      fr_ahead_is_done(const struct fr_ahead *);
 /* What came of it, when it is there; what no thread has begun is compiled by the caller. Ends it. */
 fr_status fr_ahead_take(struct fr_ahead *, struct fr_image *out, struct fr_err *);
 /* Nobody wants it any more; NULL is fine. */

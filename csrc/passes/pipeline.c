@@ -18,6 +18,7 @@ struct state {
     struct fr_arena  *arena;
     struct fr_fusion *fusion;
     bool              skip;       /* this pass is to do as little as it can */
+    bool              unfused;
     struct fr_err    *err;
 };
 
@@ -26,7 +27,7 @@ static fr_status run_forward(struct state *z) { return z->skip ? FR_OK : fr_forw
 static fr_status run_split(struct state *z) { return z->skip ? FR_OK : fr_split(z->g, z->err); }
 static fr_status run_push(struct state *z) { return z->skip ? FR_OK : fr_push(z->g, z->err); }
 static fr_status run_fold(struct state *z) { return z->skip ? FR_OK : fr_fold(z->g, z->err); }
-static fr_status run_fuse(struct state *z) { return fr_fuse(z->g, !z->skip, z->arena, &z->fusion, z->err); }
+static fr_status run_fuse(struct state *z) { return fr_fuse(z->g, !z->skip && !z->unfused, z->arena, &z->fusion, z->err); }
 static fr_status run_once(struct state *z) { return z->skip ? FR_OK : fr_once(z->g, z->fusion, z->err); }
 
 static const struct {
@@ -85,9 +86,9 @@ verify(const struct state *z)
 }
 
 fr_status
-fr_passes_run(struct fr_graph *g, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
+fr_passes_run(struct fr_graph *g, bool unfused, struct fr_arena *arena, struct fr_fusion **out, struct fr_err *err)
 {
-    struct state z = {.g = g, .arena = arena, .err = err};
+    struct state z = {.g = g, .arena = arena, .unfused = unfused, .err = err};
     fr_status    st = FR_OK;
 
     if (fr_env.verify)

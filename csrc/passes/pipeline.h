@@ -7,7 +7,7 @@
 
 #include "passes/fuse.h"
 
-/* *out lives in the arena, and no longer than the graph. */
-fr_status fr_passes_run(struct fr_graph *, struct fr_arena *, struct fr_fusion **out, struct fr_err *);
+/* `unfused`: every node is a group of its own. *out lives in the arena, and no longer than the graph. */
+fr_status fr_passes_run(struct fr_graph *, bool unfused, struct fr_arena *, struct fr_fusion **out, struct fr_err *);
 
 #endif

@@ -44,7 +44,7 @@ run_item(struct run *r, int i, int64_t outer, const int64_t *low, const int64_t 
     fr_instance_cut(&in, it->axis, high[i] - low[i]);
     if (s->kind == FR_STEP_SCAN)
         return by->scan(by, s->op, s->dtype, &in, &err);
-    by->bind(s->kernel, &in, 1);
+    by->bind(s->kernel, &in, 1, false);
     return by->part(&r->parts[it->step - r->b->first], &in);
 }
 

@@ -247,7 +247,7 @@ run_chunk(struct run *r, int64_t chunk, struct fr_err *err)
         } else if (s->kind == FR_STEP_CALL) {
             st = run_call(r, i, chunk, err);
         } else {
-            r->by->bind(s->kernel, r->instance, n);
+            r->by->bind(s->kernel, r->instance, n, false);
             st = r->by->launch(s->kernel, r->instance, n, err);
         }
         fr_step_count_way(s);

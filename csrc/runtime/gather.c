@@ -551,7 +551,7 @@ fr_gather_structure(struct fr_gathered *z, struct fr_structure *out, struct fr_e
         return no_memory(err);
     for (int i = 0; i < z->n; i++)
         z->site[i] = fr_nodes[z->id[i]].site;
-    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving, NULL, 0};
+    *out = (struct fr_structure){z->key, z->n_key, z->n, z->n_scalars, z->scalar, z->site, z->moving, z->n_moving, NULL, 0, false};
     return FR_OK;
 }
 

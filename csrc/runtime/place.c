@@ -222,7 +222,7 @@ find_groups(struct place *z)
         return st;
     for (int i = 0; i < z->g->n; i++)
         z->stays[i] = differs(z, &z->graph->node[i]);
-    return fr_passes_run(z->graph, &z->arena, &z->fusion, z->err);
+    return fr_passes_run(z->graph, false, &z->arena, &z->fusion, z->err);
 }
 
 /* Each node goes with its group, or, where passes have left nothing of it, with who reads it last. */

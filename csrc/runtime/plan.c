@@ -541,7 +541,7 @@ bind_instances(struct planner *z)
             continue;
         for (int k = 0; k < s->n_instances; k++)
             s->instance[k].own = &p->own[p->n_instances++];
-        fr_plan_by(p)->bind(s->kernel, s->instance, s->n_instances);
+        fr_plan_by(p)->bind(s->kernel, s->instance, s->n_instances, p->is_unfused);
         for (int k = 0; k < s->n_instances; k++)
             if ((int64_t)s->instance[k].scratch_bytes > p->scratch_bytes)
                 p->scratch_bytes = (int64_t)s->instance[k].scratch_bytes;
@@ -881,12 +881,13 @@ fr_plan_free(struct fr_plan *p)
             fr_kernel_unref(p->step[s].kernel);
     for (int i = 0; i < p->n_held; i++)
         fr_layout_unref(p->held[i]);
+    fr_plan_free(p->unfused);
     fr_free(p->room);
     fr_graph_free(p->graph); /* with all that lies in its arena */
 }
 
 fr_status
-fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
+fr_plan_make(struct fr_graph *g, bool unfused, struct fr_plan **out, struct fr_err *err)
 {
     struct planner  z = {.err = err, .g = g, .n_joints = 2};
     struct fr_plan *p = fr_arena_alloc(&g->arena, sizeof *p);
@@ -900,7 +901,9 @@ fr_plan_make(struct fr_graph *g, struct fr_plan **out, struct fr_err *err)
     z.p = p;
     p->graph = g;
     p->device = g->device == FR_DEVICE_ANY ? FR_DEVICE_HOST : g->device;
-    TRY(fr_passes_run(g, &p->graph->arena, &p->fusion, err));
+    p->is_unfused = unfused;
+    p->may_wait = fr_plan_by(p)->kernel_waits != NULL;
+    TRY(fr_passes_run(g, unfused, &p->graph->arena, &p->fusion, err));
     n = (size_t)g->n_nodes + 1;
     z.f = p->fusion;
     z.stored = fr_arena_alloc(&z.scratch, n);
@@ -975,7 +978,7 @@ fr_plan_build(const struct fr_structure *of, bool apart, struct fr_plan **out, s
         fr_graph_free(g);
         return st;
     }
-    if ((st = fr_plan_make(g, &p, err)) != FR_OK)
+    if ((st = fr_plan_make(g, of->unfused, &p, err)) != FR_OK)
         return st;
     p->n_moving = of->n_moving;
     p->move = move;

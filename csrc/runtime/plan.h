@@ -67,6 +67,7 @@ struct fr_structure {
     int             n_moving;
     const struct fr_move *older;         /* [n_moving] what held so far, of another plan with this key; NULL: there is none */
     int             n_older;             /* plans with it */
+    bool            unfused;             /* each node is to be a kernel of its own */
 };
 
 enum fr_key_flags { FR_KEY_OUTPUT = 1, FR_KEY_DYING = 2, FR_KEY_PINNED = 4, FR_KEY_OUTSIDE = 8, FR_KEY_FLAGS = 15 };
@@ -258,6 +259,9 @@ struct fr_plan {
     int64_t          band_bytes;         /* more of the arena, for each thread, */
     int64_t          scratch_bytes;      /* and for launches, one after the other */
     void            *recorded;           /* the backend's (struct fr_recorder) */
+    bool             is_unfused;         /* each node is a kernel of its own */
+    bool             may_wait;           /* launches may still have to wait for a compiler: */
+    struct fr_plan  *unfused;            /* this runs meanwhile, if code for its kernels is there; NULL: it is not made yet */
     int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
@@ -280,8 +284,8 @@ fr_plan_by(const struct fr_plan *p)
     return fr_backend_of(p->device);
 }
 
-/* A plan for the graph, which it owns from here on, also on failure. It has no key. */
-fr_status fr_plan_make(struct fr_graph *, struct fr_plan **out, struct fr_err *);
+/* A plan for the graph, which it owns from here on, also on failure. It has no key. `unfused`: each node is to be a kernel of its own. */
+fr_status fr_plan_make(struct fr_graph *, bool unfused, struct fr_plan **out, struct fr_err *);
 /* A plan with this key. `apart` as above: the plan does not keep the key's layouts. */
 fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan **out, struct fr_err *);
 void      fr_plan_free(struct fr_plan *);
@@ -312,6 +316,13 @@ void      fr_key_hash(const uint64_t *, size_t n, uint64_t out[2]);
 fr_status fr_plan_cache_find(struct fr_gathered *, enum fr_find, struct fr_plan **out, struct fr_err *);
 /* The plan that was found last; NULL: it is no more. */
 struct fr_plan *fr_plan_cache_last(void);
+
+/* ---- unfused.c ---- */
+
+/* Whether launches would wait for a compiler. */
+bool      fr_plan_waits(const struct fr_plan *);
+/* The plan of what was gathered that is to run now: this one, of a device, or p->unfused. */
+struct fr_plan *fr_plan_without_wait(struct fr_plan *, struct fr_gathered *);
 
 /* ---- verify.c, for FR_ASSERT ---- */
 

@@ -43,7 +43,7 @@ fr_key_hash(const uint64_t *w, size_t n, uint64_t out[2])
 static bool
 is_held(const struct fr_plan *p)
 {
-    return p->running || p->n_captured;
+    return p->running || p->n_captured || (p->unfused && p->unfused->running);
 }
 
 /* The slot of the plan that was wanted longest ago, of those that nobody holds; n_slots: there is none. */
@@ -72,7 +72,7 @@ drop_plan(size_t slot)
     while (*link != p)
         link = &(*link)->next;
     *link = p->next;
-    if (last_plan == p)
+    if (last_plan == p || last_plan == p->unfused)
         last_plan = NULL;
     n_bytes -= fr_arena_bytes(&p->graph->arena);
     fr_plan_free(p);
@@ -271,6 +271,8 @@ again:
         fr_count_way(FR_WAY_plan_hits);
     }
     wanted[p->slot] = ++clock_;
+    if (FR_UNLIKELY(p->may_wait || p->unfused) && how >= FR_FIND_LATER)
+        p = fr_plan_without_wait(p, g);
     if (how != FR_FIND_NODE)
         last_plan = p;
     *out = p;

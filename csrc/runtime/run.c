@@ -236,7 +236,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     fr_planner_notice();
     fr_fpe_begin();
     p->running = p->begun = true;
-    if (p->work < fr_tune.keep_gil && !fr_env_waits_for_code()) {
+    if (p->work < fr_tune.keep_gil && !p->may_wait && !fr_env_waits_for_code()) {
         st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
@@ -248,6 +248,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
             fr_hooks.take_gil(gil);
     }
     p->running = false;
+    p->may_wait &= st != FR_OK;
 out:
     if (arena)
         by->free(by, arena, (size_t)n_temporary);

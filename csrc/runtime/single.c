@@ -151,7 +151,7 @@ fr_single_run(struct fr_single *z, struct fr_err *err)
     in.own = NULL;
     in.stride = stride;
     in.scalars = z->number;
-    fr_backend->bind(kernel, &in, 1);
+    fr_backend->bind(kernel, &in, 1, false);
     fr_backend_interrupted = NULL; /* it may be in the place of an argument, and could not be done again */
     st = fr_backend->launch(kernel, &in, 1, err);
     fr_backend_interrupted = poll;

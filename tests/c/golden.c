@@ -73,9 +73,9 @@ share(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n)
 }
 
 static void
-bind(const struct fr_kernel *k, struct fr_instance *in, int n)
+bind(const struct fr_kernel *k, struct fr_instance *in, int n, bool is_later)
 {
-    (void)k, (void)in, (void)n;
+    (void)k, (void)in, (void)n, (void)is_later;
 }
 
 static const struct fr_backend  none = {.name = "none", .is_host = true, .n_workers = one, .share = share, .bind = bind,
@@ -368,7 +368,7 @@ run_graph(const char *pass, char *text, struct fr_err *err)
             print_graph(g);
         }
         g = NULL;
-        TRY(fr_plan_make(mine, &p, err));
+        TRY(fr_plan_make(mine, false, &p, err));
         if (!strcmp(pass, "schedule") || !strcmp(pass, "adjoint"))
             print_schedule(p);
         else if (!strcmp(pass, "plan"))

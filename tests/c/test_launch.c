@@ -131,7 +131,7 @@ static fr_status
 bind_and_launch(struct fr_cpu_kernel *k, struct fr_instance *in, int n, struct fr_err *err)
 {
     for (int i = 0; i < n; i++)
-        fr_cpu_bind(&k->k, &in[i], 1);
+        fr_cpu_bind(&k->k, &in[i], 1, false);
     return fr_launch(&k->k, in, n, err);
 }
 

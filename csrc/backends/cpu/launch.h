@@ -76,7 +76,7 @@ fr_status fr_cpu_call(const struct fr_backend *, const struct fr_call *, char *c
     .copy = fr_cpu_copy, .scan = fr_cpu_scan, .call = fr_cpu_call, .share = fr_pool_run
 
 /* shape.c: for fr_backend. */
-void      fr_cpu_bind(const struct fr_kernel *, struct fr_instance *, int n);
+void      fr_cpu_bind(const struct fr_kernel *, struct fr_instance *, int n, bool is_later);
 
 /* The next four are as struct fr_backend has them. FRIT_JIT and the kernel's code decide on the executor. */
 fr_status fr_launch(struct fr_kernel *, const struct fr_instance *, int n, struct fr_err *);

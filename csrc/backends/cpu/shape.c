@@ -23,10 +23,11 @@ shape_of(const struct fr_exec *e, const struct fr_instance *in)
 }
 
 void
-fr_cpu_bind(const struct fr_kernel *k, struct fr_instance *in, int n)
+fr_cpu_bind(const struct fr_kernel *k, struct fr_instance *in, int n, bool is_later)
 {
     const struct fr_exec e = {.program = ((const struct fr_cpu_kernel *)k)->program, .nest = k->nest};
 
+    (void)is_later;
     for (int i = 0; i < n; i++) {
         in[i].shape = (uint8_t)shape_of(&e, &in[i]);
         in[i].ps = fr_space_ps(e.program, &in[i]);

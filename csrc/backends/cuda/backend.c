@@ -68,7 +68,7 @@ kernel_is_compiled(const struct fr_kernel *k)
 
 /* Their sizes are known, and so are the forms of the kernel that they will want: several are compiled at once, while plans are made. */
 static void
-bind(const struct fr_kernel *k, struct fr_instance *in, int n)
+bind(const struct fr_kernel *k, struct fr_instance *in, int n, bool is_later)
 {
     struct fr_cuda_kernel *c = (struct fr_cuda_kernel *)(uintptr_t)k;
     struct fr_cuda_device *d;
@@ -76,7 +76,7 @@ bind(const struct fr_kernel *k, struct fr_instance *in, int n)
 
     if (fr_cuda_enter(fr_backend_of(k->device), &d, &ignored) != FR_OK) /* the launch will say so */
         return;
-    fr_cuda_ask(c, in, n, d);
+    fr_cuda_ask(c, in, n, is_later, d);
     fr_cuda_leave(d);
 }
 
@@ -100,7 +100,8 @@ n_workers(void)
         .schedule = fr_cuda_schedule,  \
         .kernel_new = fr_cuda_kernel_new, .kernel_free = fr_cuda_kernel_free, .bind = bind, .unbind = fr_cuda_unbind,  \
         .kernel_ran = kernel_ran,                                                                                      \
-        .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .launch = fr_cuda_launch,                \
+        .kernel_wait = kernel_wait, .kernel_is_compiled = kernel_is_compiled, .kernel_waits = fr_cuda_kernel_waits,    \
+        .launch = fr_cuda_launch,                                                                                      \
         .scan = fr_cuda_scan, .call = fr_cuda_call, .chooser = &chooser, .recorder = &fr_cuda_recorder,                \
         .n_workers = n_workers, .figures = fr_cuda_figures, .differs = fr_cuda_differs,                                \
     }

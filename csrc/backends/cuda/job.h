@@ -39,7 +39,8 @@ struct fr_cuda_job {
 struct fr_cuda_scratch {
     char  *at;                             /* the plan's; NULL: none */
     size_t n_bytes, used, most;            /* of it; at a time; the most of that */
-    bool   is_dry;                         /* nothing is begun: kernels are asked for, and scratch is measured */
+    bool   is_dry;                         /* nothing is begun: kernels are asked for, */
+    bool   is_later;                       /* behind others, and scratch is measured */
 };
 
 /* ---- axes.c ---- */

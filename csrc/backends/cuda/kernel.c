@@ -93,10 +93,9 @@ is_quick(void)
     return fr_env.jit_bits == FR_JIT_INTERPRET;
 }
 
-/* What has been asked for is taken; else the text is compiled. */
+/* What has been asked for is taken; else it is looked for and compiled. */
 static fr_status
-make_code(struct fr_cuda_code *code, const char *text, const char *name, const char *const *defines, struct fr_cuda_device *d,
-          struct fr_err *err)
+make_code(struct fr_cuda_code *code, const char *name, const struct fr_nvrtc_source *of, struct fr_cuda_device *d, struct fr_err *err)
 {
     struct fr_ahead *ahead = code->ahead;
     struct fr_image  image = {0};
@@ -104,9 +103,15 @@ make_code(struct fr_cuda_code *code, const char *text, const char *name, const c
 
     code->ahead = NULL;
     code->device = d;
-    if (!ahead && fr_env.debug >= 4)
-        fr_log(4, "%s", text);
-    TRY(ahead ? fr_ahead_take(ahead, &image, err) : fr_nvrtc_compile(text, d->arch, defines, is_quick(), &image, err));
+    if (ahead) {
+        TRY(fr_ahead_take(ahead, &image, err));
+    } else {
+        if (fr_env.debug >= 4)
+            fr_log(4, "%s", of->text);
+        TRY(fr_nvrtc_find(of, &image, err));
+        if (!image.bytes)
+            TRY(fr_nvrtc_compile(of, &image, err));
+    }
     TRY(load_image(&image, name, d, code, err));
 out:
     fr_image_clear(&image);
@@ -141,8 +146,13 @@ fr_cuda_code_get(struct fr_cuda_code of_devices[FR_CUDA_DEVICES], const struct f
 
     pthread_mutex_lock(&lock);
     if (FR_UNLIKELY(!code->function)) {
+        struct fr_nvrtc_source source = {.arch = d->arch, .is_quick = is_quick()};
+
         TRY(of->write(&text, of, err));
-        TRY(make_code(code, text.s, of->name, of->defines, d, err));
+        source.text = text.s;
+        for (int i = 0; i < FR_NVRTC_DEFINES && of->defines[i]; i++)
+            snprintf(source.defines[i], sizeof source.defines[i], "%s", of->defines[i]);
+        TRY(make_code(code, of->name, &source, d, err));
         code->next = codes;
         codes = code;
     }
@@ -163,33 +173,29 @@ fr_cuda_codes_free(void)
     codes = NULL;
 }
 
-/* What a form is compiled with. */
-struct defines {
-    char        vector[16];
-    const char *define[FR_NVRTC_DEFINES];
-};
-
+/* What a form is compiled from, but for the text. */
 static void
-fill_defines(const struct fr_cuda_kernel *c, int form, struct defines *d)
+fill_source(const struct fr_cuda_kernel *c, int form, const struct fr_cuda_device *d, struct fr_nvrtc_source *out)
 {
-    int n = 0;
+    char vector[FR_NVRTC_DEFINE_BYTES];
+    int  n = 0;
 
-    snprintf(d->vector, sizeof d->vector, "-DVEC=%d", c->vector);
-    memset(d->define, 0, sizeof d->define);
-    d->define[n++] = form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0";
-    d->define[n++] = form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256";
+    *out = (struct fr_nvrtc_source){.arch = d->arch, .is_quick = is_quick()};
+    snprintf(vector, sizeof vector, "-DVEC=%d", c->vector);
+    strcpy(out->defines[n++], form & FR_CUDA_HAS_OUTER ? "-DOUTER=1" : "-DOUTER=0");
+    strcpy(out->defines[n++], form & FR_CUDA_WARP_ROWS ? "-DROW=32" : "-DROW=256");
     if (form & FR_CUDA_SPLIT)
-        d->define[n++] = "-DSPLIT=1";
+        strcpy(out->defines[n++], "-DSPLIT=1");
     else if (form & FR_CUDA_SHARED_COLUMNS)
-        d->define[n++] = "-DSPLIT=2";
+        strcpy(out->defines[n++], "-DSPLIT=2");
     else if (form & FR_CUDA_SHARED_ROWS)
-        d->define[n++] = "-DSHARED=1";
+        strcpy(out->defines[n++], "-DSHARED=1");
     else if (form & FR_CUDA_VECTORS)
-        d->define[n++] = d->vector;
+        strcpy(out->defines[n++], vector);
     else if (form & FR_CUDA_TILED)
-        d->define[n++] = form & FR_CUDA_NARROW ? "-DTILED=8" : "-DTILED=32";
+        strcpy(out->defines[n++], form & FR_CUDA_NARROW ? "-DTILED=8" : "-DTILED=32");
     if (form & FR_CUDA_MANY)
-        d->define[n++] = "-DMANY=1";
+        strcpy(out->defines[n++], "-DMANY=1");
     FR_ASSERT(n <= FR_NVRTC_DEFINES);
 }
 
@@ -210,13 +216,14 @@ make(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d, struct fr_err
 {
     struct fr_cuda_code *code = &c->code[form];
     struct fr_text       text = {0};
-    struct defines       defines;
-    fr_status            st;
+    struct fr_nvrtc_source source;
+    fr_status            st = FR_OK;
 
-    fill_defines(c, form, &defines);
+    fill_source(c, form, d, &source);
     if (!code->ahead)
         TRY(fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, err));
-    TRY(make_code(code, text.s, "frit_nest", defines.define, d, err));
+    source.text = text.s;
+    TRY(make_code(code, "frit_nest", &source, d, err));
     if (form & FR_CUDA_SHARED_ROWS)
         TRY(ask_for_shared(code, d, err));
 out:
@@ -243,20 +250,38 @@ fr_cuda_kernel_get(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d,
 }
 
 void
-fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form, struct fr_cuda_device *d)
+fr_cuda_kernel_ask(struct fr_cuda_kernel *c, int form, bool is_later, struct fr_cuda_device *d)
 {
-    struct fr_text text = {0};
-    struct defines defines;
-    struct fr_err  ignored;
+    struct fr_cuda_code   *code = &c->code[form];
+    struct fr_text         text = {0};
+    struct fr_nvrtc_source source;
+    struct fr_err          ignored;
 
     pthread_mutex_lock(&lock);
-    if (!c->code[form].function && !c->code[form].ahead && fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, &ignored) == FR_OK) {
-        fill_defines(c, form, &defines);
-        c->code[form].ahead = fr_ahead_ask(text.s, d->arch, defines.define, is_quick());
+    if (code->ahead) {
+        if (!is_later)
+            fr_ahead_hurry(code->ahead);
+    } else if (!code->function && fr_text_nest(&text, c->k.nest, FR_DIALECT_CUDA, &ignored) == FR_OK) {
+        fill_source(c, form, d, &source);
+        source.text = text.s;
+        code->ahead = fr_ahead_ask(&source, is_later);
         text.s = NULL;
     }
     pthread_mutex_unlock(&lock);
     fr_text_clear(&text);
+}
+
+bool
+fr_cuda_kernel_waits(const struct fr_kernel *k)
+{
+    const struct fr_cuda_kernel *c = (const struct fr_cuda_kernel *)k;
+    bool                         waits = false;
+
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < FR_CUDA_FORMS && !waits; i++)
+        waits = c->code[i].ahead && !fr_ahead_is_done(c->code[i].ahead);
+    pthread_mutex_unlock(&lock);
+    return waits;
 }
 
 static fr_status

@@ -45,8 +45,11 @@ void      fr_cuda_kernel_free(struct fr_kernel *);
 /* Its function in a form, and where rows are kept the most of shared memory; has it made and loaded first. Within fr_cuda_enter. */
 fr_status fr_cuda_kernel_get(struct fr_cuda_kernel *, int form, struct fr_cuda_device *, fr_cuda_function *out, int *most_shared,
                              struct fr_err *);
-/* A form of it will be wanted: it is made by threads of our own, if it is not there. On any thread, within fr_cuda_enter. */
-void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form, struct fr_cuda_device *);
+/* A form of it will be wanted, maybe later than others: it is made by threads of our own, if it is not there. On any thread, within
+ * fr_cuda_enter. */
+void      fr_cuda_kernel_ask(struct fr_cuda_kernel *, int form, bool is_later, struct fr_cuda_device *);
+/* As struct fr_backend has it: whether one of these is still on its way. */
+bool      fr_cuda_kernel_waits(const struct fr_kernel *);
 /* The kernel of a call or a scan, which lives as long as the process: its name, what writes its text, and for what. */
 struct fr_cuda_source {
     const char *name;
@@ -81,7 +84,7 @@ fr_cuda_blocks(int64_t n, int64_t each, int64_t most)
 
 /* launch.c: what instances of such sizes take will be wanted, as fr_cuda_kernel_ask has it, and so much scratch; all is taken to be
  * aligned. */
-void      fr_cuda_ask(struct fr_cuda_kernel *, struct fr_instance *, int n, struct fr_cuda_device *);
+void      fr_cuda_ask(struct fr_cuda_kernel *, struct fr_instance *, int n, bool is_later, struct fr_cuda_device *);
 /* prepared.c, as struct fr_backend has it. */
 void      fr_cuda_unbind(void *kept);
 /* schedule.c, as struct fr_backend has it: the axes of a map, what of it is turned; rows that fit in shared memory are read once. */

@@ -252,7 +252,7 @@ find_form(struct fr_cuda_job *j, fr_cuda_function *f, struct fr_cuda_grid *g, st
     *f = NULL;
     j->form = choose_form(j);
     if (j->scratch->is_dry)
-        fr_cuda_kernel_ask(j->kernel, j->form, j->device);
+        fr_cuda_kernel_ask(j->kernel, j->form, j->scratch->is_later, j->device);
     else if (!j->tape || !fr_cuda_has_many(j->kernel->k.nest)) /* (of those it is got when it is known which) */
         st = fr_cuda_kernel_get(j->kernel, j->form, j->device, f, &most_shared, err);
     /* What its sums have in shared memory leaves no room for rows. */
@@ -373,7 +373,7 @@ fr_cuda_launch_instance(struct fr_cuda_job *j, const struct fr_instance *in, str
 }
 
 void
-fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, struct fr_cuda_device *d)
+fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, bool is_later, struct fr_cuda_device *d)
 {
     struct fr_cuda_job    *j = fr_calloc(1, sizeof *j);
     struct fr_cuda_scratch scratch;
@@ -389,13 +389,13 @@ fr_cuda_ask(struct fr_cuda_kernel *c, struct fr_instance *in, int n, struct fr_c
     j->device = d;
     j->scratch = &scratch;
     for (int i = 0; i < n; i++) {
-        scratch = (struct fr_cuda_scratch){.at = (char *)((uintptr_t)1 << 40), .is_dry = true};
+        scratch = (struct fr_cuda_scratch){.at = (char *)((uintptr_t)1 << 40), .is_dry = true, .is_later = is_later};
         here = in[i];
         here.ptr = somewhere;
         if (fr_cuda_goes_together(c, n)) {
             fr_cuda_find_axes(j, &here);
             j->n_inner = whole_vectors(j);
-            fr_cuda_kernel_ask(c, choose_form(j) | FR_CUDA_MANY, d);
+            fr_cuda_kernel_ask(c, choose_form(j) | FR_CUDA_MANY, is_later, d);
         } else {
             fr_cuda_launch_instance(j, &here, &ignored);
         }
