@@ -72,20 +72,21 @@ def configurations():
     soak = os.environ.get("FRIT_SOAK", "") not in ("", "0")
     sooner = "" if soak else (" and not powers_of_numbers and not plans_go_when and not binary_bits and not rows_of_every_length"
                                  " and not beside_multiples")
-    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "10" if soak else "4", "FRIT_REDUCTIONS": "60"},
-           [*(core if soak else without("fold")), "-k", "not result_dtypes and not casts_are_exact and not values_of_other_dtypes and not outer_of_an_operation"
+    yield ("compiled, 2 threads", {"FRIT_JIT": "always", "FRIT_NUM_THREADS": "2", "FRIT_FUZZ": "100" if soak else "20", "FRIT_REDUCTIONS": "60"},
+           [*(core if soak else without("fold", "accelerate", "contents", "foreign", "guest", "membrane")), "-k", "not result_dtypes and not casts_are_exact and not values_of_other_dtypes and not outer_of_an_operation"
             " and not forms_of_powers and not mandelbrot1" + sooner])
     yield "jit off, verified, 1 thread", {"FRIT_JIT": "off", "FRIT_VERIFY": "1", "FRIT_NUM_THREADS": "1", **short}, core
-    yield "node by node first", {"FRIT_EAGER_ELEMS": "131072", **short}, [
+    # (What else is compiled meanwhile takes half of the time, and is not looked at.)
+    yield "node by node first", {"FRIT_EAGER_ELEMS": "131072", **({} if soak else {"FRIT_JIT": "interpret"}), **short}, [
         *files, "-m", "core and not soak and not own and not planned"]
     # What counts nodes that run by themselves, memory without what is lent, or changes the backend is about the host's.
     yield ("memory apart", {"FRIT_BACKEND": "apart", "FRIT_JIT": "interpret", **short},
-           [*without("eager", "operations"), "-k", "not late_plan and not one_band_needs"])
+           [*(without("eager", "operations") if soak else [*(f for f in QUICK if "eager" not in f), *core[len(files):]]), "-k", "not late_plan and not one_band_needs"])
     # On a GPU that is not there (tests/cuda/), whose kernels NVRTC compiles. What is many kernels soak has; what each operation gives
     # test_ptx says.
     if has_gpu_compiler():
         from tests import fake_gpu
-        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "12", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products, device_trees"},
+        yield ("a GPU without one", {**fake_gpu.environment(), **short, "FRIT_FUZZ": "100" if soak else "30", "FRIT_REDUCTIONS": "20", "FRIT_OFF": "device_products, device_trees"},
                on_gpu(core, () if soak else ("numerics", "regressions", "strided", "hard_cases", "division", "accuracy", "einsum"),
                       "" if soak else " and not rows_of_every_length and not values_of_other_dtypes and not rule_is_exact and not forms_of_powers"))
     levels = isa_levels()

@@ -20,6 +20,11 @@ SHARED = os.environ.get("FRIT_SHARED") or os.path.join(os.path.dirname(ROOT), "s
 BOTH_WAYS = [pytest.param("always", marks=pytest.mark.own), "interpret"]     # of a setting "jit"; compiled once is enough
 
 
+def soak(*values):
+    """Parameters that `make check` leaves out, for others stand for them."""
+    return [pytest.param(v, marks=pytest.mark.soak) for v in values]
+
+
 COMPILED = os.environ.get("FRIT_JIT") == "always"       # each new kernel takes its time
 
 

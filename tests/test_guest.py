@@ -628,7 +628,7 @@ def test_ctrl_c_while_another_thread_computes():
         frit.eval(t + 1)
         def long_work():
             y = t
-            for i in range(4000):           # more than anybody waits for
+            for i in range(1000):           # more than anybody waits for
                 y = frit.sin(y) * 0.5 + t
             return y
         far, near = long_work(), frit.sin(t) + 1

@@ -18,7 +18,7 @@ import pytest
 
 import frit
 
-from .common import APART, MICRO_CODE, REFERENCE, SOAK, in_csrc, objects
+from .common import APART, MICRO_CODE, REFERENCE, SOAK, in_csrc, objects, soak
 from .launch_nests import DTYPES, Nest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -35,7 +35,7 @@ if "avx2" in FLAGS:
 if "avx512vl" in FLAGS:
     LEVELS["v4"] = V4
 # Of what takes long, the narrowest registers wait for the soak.
-SLOW_LEVELS = [pytest.param(k, marks=pytest.mark.soak) if k == "v2" else k for k in LEVELS]
+SLOW_LEVELS = [*soak(*list(LEVELS)[:-1]), *list(LEVELS)[-1:]]
 BEST = list(LEVELS.values())[-1] if FLAGS else ""
 
 

@@ -13,7 +13,7 @@ import pytest
 import frit
 from benchmarks import dispatch_callgrind
 
-from .common import ROOT, machine_code
+from .common import ROOT, machine_code, soak
 
 pytestmark = [pytest.mark.core, pytest.mark.own]
 
@@ -205,7 +205,7 @@ os.getppid()
     assert 10 * lines < count[0] - count[1] < 60 * lines, count
 
 
-@pytest.mark.parametrize("env", [{"FRIT_JIT": "always"}, {"FRIT_JIT": "interpret"}], ids=str)
+@pytest.mark.parametrize("env", [*soak({"FRIT_JIT": "always"}), {"FRIT_JIT": "interpret"}], ids=str)
 def test_random_programs(env):
     code = f"""
 from tests.fuzz.programs import draw

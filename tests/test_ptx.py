@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from . import gpu, ptx, test_text as T
-from .common import SOAK
+from .common import SOAK, soak
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
 REGS = """.reg .pred %p<20>, %q; .reg .b16 %h<32>; .reg .b32 %r<64>, %i, %n; .reg .f32 %f<32>; .reg .b64 %d<40>, %at; .reg .f64 %g<16>;
@@ -1262,6 +1262,7 @@ def test_many_random_nests(interp, lib, rtc, first):
         random_nest(interp, lib, rtc, seed)
 
 
+@pytest.mark.soak
 def test_sanitized(lib, rtc):
     """The interpreter itself does nothing undefined, over all golden nests."""
     with tempfile.TemporaryDirectory() as d:
@@ -1301,7 +1302,7 @@ def test_registers(rtc, arch):
     assert not found and n >= 20
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", [ARCHS[0], *soak(*ARCHS[1:-1]), ARCHS[-1]])
 def test_kernels_without_nests_compile(lib, rtc, arch):
     """Threads of products have their part of a tile in registers."""
     for name, text, defines in T.cuda_without_nests(lib):
