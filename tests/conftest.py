@@ -17,6 +17,27 @@ atexit.register(shutil.rmtree, _cache, ignore_errors=True)
 
 import pytest  # noqa: E402
 
+import frit  # noqa: E402
+
+# Behind most tests kernels would be compiled that they do not look at, in twice the time that they take. Those that wait for
+# compilers have them.
+INTERPRETS = "FRIT_JIT" not in os.environ and os.environ.get("FRIT_SOAK", "") in ("", "0")
+if INTERPRETS:
+    frit._core.config_set("jit", "interpret")
+
+
+def _waits(code):
+    return "wait_for_compiles" in code.co_names or any(_waits(c) for c in code.co_consts if hasattr(c, "co_names"))
+
+
+@pytest.fixture(autouse=INTERPRETS)
+def compiled_behind(request):
+    if _waits(request.function.__code__):
+        with frit.config(jit="auto"):
+            yield
+    else:
+        yield
+
 
 def pytest_collection_modifyitems(items):
     soak = os.environ.get("FRIT_SOAK", "") not in ("", "0")

@@ -184,6 +184,7 @@ def test_bits_of_whole_blocks_that_the_interpreter_stores(env):
                    cwd=ROOT, check=True, env={**os.environ, **env, "FRIT_JIT": "interpret", "FRIT_NONTEMPORAL_BYTES": "0"})
 
 
+@pytest.mark.soak
 @pytest.mark.skipif(REF or platform.machine() != "x86_64", reason="interprets nothing; or has no such stores")
 @pytest.mark.skipif(not shutil.which("valgrind"), reason="valgrind is not installed")
 @pytest.mark.skipif("asan" in os.environ.get("LD_PRELOAD", ""), reason="valgrind runs no sanitizer")

@@ -618,7 +618,9 @@ def test_plans_and_arrays_are_let_go():
         gc.collect()
         return frit.stats()["live_bytes"], frit._core.alloc_live()
 
-    made()
+    for _ in range(40):         # until its kernels have been compiled
+        made()
+        frit.wait_for_compiles(60)
     first = count()
     for _ in range(5):
         made()

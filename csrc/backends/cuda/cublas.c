@@ -104,17 +104,7 @@ workspace_bytes(const struct fr_cuda_device *d)
 static fr_status
 get_workspace(struct fr_cuda_device *d, struct fr_err *err)
 {
-    const size_t n = workspace_bytes(d);
-    int          result = FR_CUDA_OUT_OF_MEMORY;
-
-    if (!fr_alloc_may_fail() && (result = d->driver->alloc(&d->cublas.workspace, n, d->pool, d->stream)) == FR_CUDA_OUT_OF_MEMORY &&
-        (result = d->driver->stream_wait(d->stream)) == FR_CUDA_OK) {
-        d->driver->pool_trim(d->pool, 0);
-        result = d->driver->alloc(&d->cublas.workspace, n, d->pool, d->stream);
-    }
-    if (result != FR_CUDA_OK)
-        d->cublas.workspace = 0;
-    return fr_cuda_check(result, "a workspace for cuBLAS", err);
+    return fr_cuda_check(fr_cuda_alloc_there(d, workspace_bytes(d), &d->cublas.workspace), "a workspace for cuBLAS", err);
 }
 
 /* The stream goes first, for that takes the workspace away. */

@@ -58,6 +58,9 @@ bool      fr_cuda_differs(const struct fr_gnode *);
 
 /* memory.c, as struct fr_backend has them. */
 void     *fr_cuda_alloc(const struct fr_backend *, size_t n_bytes, struct fr_err *);
+/* Of the driver's pool, within fr_cuda_enter: what it says. When memory is out, what the stream still holds comes back, and what the pool
+ * keeps, before another try. *address is 0 where there is none. */
+int       fr_cuda_alloc_there(struct fr_cuda_device *, size_t n_bytes, uint64_t *address);
 void      fr_cuda_free(const struct fr_backend *, void *, size_t n_bytes);
 void      fr_cuda_memory_stats(const struct fr_backend *, struct fr_memory_stats *);
 void      fr_cuda_memory_reset_peak(const struct fr_backend *);

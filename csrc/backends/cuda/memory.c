@@ -78,13 +78,23 @@ fr_cuda_room(const struct fr_backend *self, size_t wanted)
     return left < wanted ? left : wanted;
 }
 
-/* When memory is out: what the stream still holds comes back, and what the pool keeps. */
-static int
-try_again(struct fr_cuda_device *d, uint64_t *address, size_t n_bytes)
+int
+fr_cuda_alloc_there(struct fr_cuda_device *d, size_t n_bytes, uint64_t *address)
 {
-    if (d->driver->stream_wait(d->stream) == FR_CUDA_OK)
-        d->driver->pool_trim(d->pool, 0);
-    return d->driver->alloc(address, n_bytes, d->pool, d->stream);
+    int result;
+
+    *address = 0;
+    if (fr_alloc_may_fail())
+        return FR_CUDA_OUT_OF_MEMORY;
+    result = d->driver->alloc(address, n_bytes, d->pool, d->stream);
+    if (result == FR_CUDA_OUT_OF_MEMORY) {
+        if (d->driver->stream_wait(d->stream) == FR_CUDA_OK)
+            d->driver->pool_trim(d->pool, 0);
+        result = d->driver->alloc(address, n_bytes, d->pool, d->stream);
+    }
+    if (result != FR_CUDA_OK)
+        *address = 0;
+    return result;
 }
 
 void *
@@ -98,11 +108,7 @@ fr_cuda_alloc(const struct fr_backend *self, size_t n_bytes, struct fr_err *err)
 
     if (fr_cuda_enter(self, &d, err) != FR_OK)
         return NULL;
-    if (fr_alloc_may_fail() || (fr_env.device_mb && n > left_of(d))) {
-        result = FR_CUDA_OUT_OF_MEMORY;
-    } else if ((result = d->driver->alloc(&address, n, d->pool, d->stream)) == FR_CUDA_OUT_OF_MEMORY) {
-        result = try_again(d, &address, n);
-    }
+    result = fr_env.device_mb && n > left_of(d) ? FR_CUDA_OUT_OF_MEMORY : fr_cuda_alloc_there(d, n, &address);
     fr_cuda_leave(d);
     if (fr_cuda_check(result, "memory of the device", err) != FR_OK)
         return NULL;

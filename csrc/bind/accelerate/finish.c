@@ -161,12 +161,12 @@ begin_roots(struct roots *r, size_t n, struct fr_err *err)
 }
 
 static fr_status
-eval_roots(struct roots *r, bool again, struct fr_err *err)
+eval_roots(struct roots *r, bool again, bool stays, struct fr_err *err)
 {
     fr_status st;
 
     r->n += fr_made_left(r->list + r->n);
-    st = (again ? fr_tensor_eval_again : fr_tensor_eval_shown)(r->list, (int)r->n, err);
+    st = (again ? fr_tensor_eval_again : stays ? fr_tensor_eval : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);
     return st;
@@ -175,7 +175,7 @@ eval_roots(struct roots *r, bool again, struct fr_err *err)
 fr_status
 fr_loans_eval(const struct fr_loan *loan, int n_loans, PyObject *result, bool again, struct fr_err *err)
 {
-    bool         within = result && fr_call_depth > 1;
+    bool         within = result && fr_call_depth > 1, stays;
     struct roots r;
     fr_status    st;
 
@@ -184,8 +184,9 @@ fr_loans_eval(const struct fr_loan *loan, int n_loans, PyObject *result, bool ag
     for (int i = 0; i < n_loans; i++)
         if (is_pending(loan[i].tensor))
             r.list[r.n++] = fr_of(loan[i].tensor);
+    stays = fr_call_keeps && r.n == 0;      /* else some goes to arguments on the host */
     r.n += within ? add_results(result, r.list + r.n) : 0;
-    return eval_roots(&r, again, err);
+    return eval_roots(&r, again, stays, err);
 }
 
 /* ---- the end of a call the short way */
