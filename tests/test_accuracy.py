@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from . import accuracy
+from .common import soak
 
 pytest.importorskip("gmpy2")
 
@@ -285,7 +286,7 @@ def test_bits_of_an_element_are_its_own(name, dtype):
         assert (np.asarray(out).view(f"u{out.itemsize}") == alone).all()
 
 
-@pytest.mark.parametrize("jit", ["interpret", "always"])
+@pytest.mark.parametrize("jit", ["interpret", *soak("always")])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("n", [3, 4])
 def test_whole_powers(n, dtype, jit):

@@ -18,7 +18,7 @@ from .fuzz.shrink_script import shrink_script
 
 pytestmark = pytest.mark.core
 
-N = int(os.environ.get("FRIT_FUZZ", "20000" if SOAK else "1000"))
+N = int(os.environ.get("FRIT_FUZZ", "20000" if SOAK else "600"))
 CHUNK = 100
 
 

@@ -22,6 +22,7 @@ def test_ten_times_as_many_operations_cost_ten_times_as_much(counts, name):
         assert large <= 1.5 * small, (phase, small, large)
 
 
+@pytest.mark.soak
 @pytest.mark.planned
 def test_a_high_graph_costs_what_a_low_one_does():
     """Nothing is cut below a height of 400, and all of it is one kernel. Measured 1.1 and 2.9; a walk over all

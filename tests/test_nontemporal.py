@@ -161,7 +161,7 @@ assert frit.wait_for_compiles(60)
 """
 
 
-@pytest.mark.parametrize("env", [{}, {"FRIT_ISA": "v2"}, {"FRIT_ISA": "v3"}, {"FRIT_NUM_THREADS": "2"}], ids=str)
+@pytest.mark.parametrize("env", [{}, *soak({"FRIT_ISA": "v2"}, {"FRIT_ISA": "v3"}), {"FRIT_NUM_THREADS": "2"}], ids=str)
 def test_bits_wherever_a_result_begins(env):
     subprocess.run([sys.executable, "-W", "ignore", "-c", WHEREVER], cwd=ROOT, check=True,
                    env={**os.environ, **env, "FRIT_JIT": "always", "FRIT_NONTEMPORAL_BYTES": "0"})

@@ -1283,7 +1283,7 @@ COMPILED = [*USUAL, ["OUTER=0", "ROW=32", "SHARED=1"], ["OUTER=0", "SPLIT=1"], [
 SPILLS = {"long_rows": 48, "reductions": 112}
 
 
-@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("arch", [*ARCHS[:2], *soak(*ARCHS[2:])])
 def test_registers(rtc, arch):
     """What NVRTC makes of golden kernels: at most 64 registers, so that a multiprocessor has four blocks at least, and none of them in
     memory, as ptxas -v says it, too. For other architectures than sm_90 some have a few more, or one or two in a frame of 16 bytes."""
