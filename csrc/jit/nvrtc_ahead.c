@@ -229,7 +229,7 @@ fr_ahead_drop(struct fr_ahead *a)
     if (!a)
         return;
     pthread_mutex_lock(&lock);
-    if (a->state == WAITS && a->is_later && n_dropped < MOST_DROPPED) {
+    if (a->state == WAITS && a->is_later && n_threads > 0 && n_dropped < MOST_DROPPED) {
         a->is_dropped = true;
         n_dropped++;
     } else if (a->state == RUNS) {

@@ -40,6 +40,24 @@ fr_key_hash(const uint64_t *w, size_t n, uint64_t out[2])
     out[1] = b;
 }
 
+static size_t
+bytes_of(const struct fr_plan *p)
+{
+    return fr_arena_bytes(&p->graph->arena) + (p->unfused ? fr_arena_bytes(&p->unfused->graph->arena) : 0);
+}
+
+/* The plan that is to run now. */
+static FR_COLD struct fr_plan *
+without_wait(struct fr_plan *p, struct fr_gathered *g)
+{
+    struct fr_plan *now;
+
+    n_bytes -= bytes_of(p);
+    now = fr_plan_without_wait(p, g);
+    n_bytes += bytes_of(p);
+    return now;
+}
+
 static bool
 is_held(const struct fr_plan *p)
 {
@@ -74,7 +92,7 @@ drop_plan(size_t slot)
     *link = p->next;
     if (last_plan == p || last_plan == p->unfused)
         last_plan = NULL;
-    n_bytes -= fr_arena_bytes(&p->graph->arena);
+    n_bytes -= bytes_of(p);
     fr_plan_free(p);
     if (slot == --n_slots)
         return;
@@ -124,7 +142,7 @@ static FR_COLD fr_status
 add_plan(struct fr_plan *p, const uint64_t hash[2], struct fr_err *err)
 {
     struct fr_plan **link = &plans[hash[0] % PLAN_BUCKETS];
-    size_t           more = fr_arena_bytes(&p->graph->arena);
+    size_t           more = bytes_of(p);
 
     if (!make_room(more)) {
         fr_plan_free(p);
@@ -272,7 +290,7 @@ again:
     }
     wanted[p->slot] = ++clock_;
     if (FR_UNLIKELY(p->may_wait || p->unfused) && how >= FR_FIND_LATER)
-        p = fr_plan_without_wait(p, g);
+        p = without_wait(p, g);
     if (how != FR_FIND_NODE)
         last_plan = p;
     *out = p;
