@@ -366,6 +366,22 @@ say([launches(s), same(s, tree(x - x.mean(1, keepdims=True))), frit.stats()["dev
 """, FRIT_EAGER_ELEMS="0") == [5, True, 2]
 
 
+def test_more_axes_than_a_kernel_has():
+    """Those that do not join: the launcher walks the shortest of them, wherever they are."""
+    assert said("""
+rng = np.random.default_rng(0); out = []
+def run(a, *axes):
+    t = frit.asarray(a); r = t.transpose(axes) * 2 + frit.asarray(a.transpose(axes).copy())
+    before = fake_gpu.counts()["n_launches"]
+    frit.eval(r); frit.synchronize()
+    n = fake_gpu.counts()["n_launches"] - before
+    return n, bool((np.asarray(r) == a.transpose(axes) * 2 + a.transpose(axes)).all())
+for dims, axes in ((3, 4, 5, 2, 3, 6, 7), (6, 4, 2, 0, 5, 3, 1)), ((2, 7, 3, 5, 2, 4, 3, 4), (7, 5, 3, 1, 6, 4, 2, 0)), ((4, 5, 3, 4, 5, 2, 3), (0, 2, 1, 4, 3, 6, 5)):
+    out.append(run(rng.integers(0, 99, dims).astype("f4"), *axes))
+say(out)
+""", FRIT_EAGER_ELEMS="0") == [[3, True], [6, True], [3, True]]
+
+
 def test_few_columns_of_what_is_exact():
     """Extremes, truths and sums of integers have NumPy's bits in any order; so have all where the way is left out."""
     program = SPLIT + """

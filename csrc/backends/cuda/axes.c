@@ -1,6 +1,6 @@
 /* backends/cuda/axes.c -- which axes of an instance a kernel walks, which are spread over its grid, which the launcher walks.
  *
- * Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked by the launcher. Those that every
+ * Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked by the launcher, of a map the shortest. Those that every
  * accumulator keeps are spread over the grid; those that every one reduces are walked in order, by each thread; those that
  * some keep and some reduce are walked by the launcher, too. Where accumulators have one element for a whole row, its
  * elements become rows of one element. */
@@ -41,6 +41,24 @@ sort_axes(struct fr_cuda_job *j)
     for (int a = 1; a < j->n_axes; a++)
         for (int b = a; b > 0 && j->kind[b - 1] > j->kind[b]; b--)
             swap_axes(j, b - 1, b);
+}
+
+/* Of a map, whose order is nobody's matter, the shortest axes are walked by the launcher; the others keep their order, and the last
+ * one of deep tiles its place. */
+static void
+put_short_ones_first(struct fr_cuda_job *j)
+{
+    const int n = j->n_axes - j->kernel->has_deep_tiles;
+
+    for (int to = 0; to < j->n_axes - FR_CUDA_OUTER; to++) {
+        int least = to;
+
+        for (int a = to + 1; a < n; a++)
+            if (j->dim[a] < j->dim[least])
+                least = a;
+        for (; least > to; least--)
+            swap_axes(j, least - 1, least);
+    }
 }
 
 static void
@@ -120,6 +138,8 @@ fr_cuda_find_axes(struct fr_cuda_job *j, const struct fr_instance *in)
         if (j->dim[a] == 1)
             drop_axis(j, a);
     sort_axes(j);
+    if (!j->kernel->accumulates)
+        put_short_ones_first(j);
     j->here = j->n_axes > FR_CUDA_OUTER ? j->n_axes - FR_CUDA_OUTER : 0;
     while (j->here < j->n_axes && j->kind[j->here] == FR_CUDA_MIXED)
         j->here++;
