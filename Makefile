@@ -24,7 +24,7 @@ quick:
 soak:
 	.ci/setup check
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
-	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "no compiler" "a GPU"
+	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "jit off" "node by node" apart "no compiler" "a GPU"
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions"
 	$(PY) -m tests.fuzz --seeds 0:20000
 	$(PY) -m tests.fuzz --functions --seeds 0:20000
