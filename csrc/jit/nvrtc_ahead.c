@@ -102,7 +102,6 @@ work(void *arg)
     pthread_mutex_lock(&lock);
     while (!stopping) {
         struct fr_ahead *a = next();
-        bool             later;
 
         if (!a) {
             n_idle++;
@@ -110,15 +109,14 @@ work(void *arg)
             n_idle--;
             continue;
         }
-        later = a->is_later;
-        n_later += later;
+        n_later += a->is_later;
         n_dropped -= a->is_dropped;
         a->state = RUNS;
         pthread_mutex_unlock(&lock);
         a->st = fr_nvrtc_compile(&a->of, &a->image, &a->err);
         pthread_mutex_lock(&lock);
         a->state = DONE;
-        n_later -= later;
+        n_later -= a->is_later;
         if (a->is_dropped)
             end(a);
         pthread_cond_broadcast(&done);

@@ -15,8 +15,7 @@
 enum way { ONCE, SHOWN, EACH, AGAIN };
 
 static struct fr_gathered     gathered;
-static bool                   had_plan;     /* the last evaluation, */
-static bool                   had_its_own;  /* and that was the one which runs next time, too */
+static bool                   had_plan;     /* the last evaluation */
 static bool                   has_begun;
 
 static void
@@ -359,7 +358,6 @@ eval_gathered(enum way way, struct fr_err *err)
     if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
-    had_its_own = p && !p->is_unfused;
     fr_looks_taken++;
     fr_guard_restart();
     st = p ? run_gathered(p, err) : eval_eagerly(err);
@@ -466,7 +464,7 @@ eval_parts(const struct fr_placement *of, enum way way, struct fr_err *err)
     }
     if (st == FR_OK)
         fr_count_way(FR_WAY_parted);
-    had_plan = had_its_own = false; /* but several */
+    had_plan = false; /* but several */
 out:
     fr_free(device);
     fr_free(first);
@@ -505,7 +503,7 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     bool      done = false;
     fr_status st;
 
-    had_plan = had_its_own = false;
+    had_plan = false;
     if (FR_UNLIKELY(!has_begun))
         begin();
     if (FR_UNLIKELY(fr_nodes[roots[0]].device == FR_DEVICE_AUTO))
@@ -518,7 +516,9 @@ eval_locked(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 bool
 fr_eval_had_plan(void)
 {
-    return had_its_own;
+    const struct fr_plan *p = had_plan ? fr_plan_cache_last() : NULL;
+
+    return p && !p->is_unfused;
 }
 
 const struct fr_gathered *

@@ -284,7 +284,8 @@ fr_plan_by(const struct fr_plan *p)
     return fr_backend_of(p->device);
 }
 
-/* A plan for the graph, which it owns from here on, also on failure. It has no key. `unfused`: each node is to be a kernel of its own. */
+/* A plan for the graph, which it owns from here on, also on failure. It has no key. `unfused`: each node is to be a kernel of its
+ * own. */
 fr_status fr_plan_make(struct fr_graph *, bool unfused, struct fr_plan **out, struct fr_err *);
 /* A plan with this key. `apart` as above: the plan does not keep the key's layouts. */
 fr_status fr_plan_build(const struct fr_structure *, bool apart, struct fr_plan **out, struct fr_err *);
@@ -319,8 +320,6 @@ struct fr_plan *fr_plan_cache_last(void);
 
 /* ---- unfused.c ---- */
 
-/* Whether launches would wait for a compiler. */
-bool      fr_plan_waits(const struct fr_plan *);
 /* The plan of what was gathered that is to run now: this one, of a device, or p->unfused. */
 struct fr_plan *fr_plan_without_wait(struct fr_plan *, struct fr_gathered *);
 

@@ -323,7 +323,8 @@ fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, c
 
 fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
-/* Whether the last evaluation had a plan, and ran that, neither node by node nor in kernels that serve until there is code for its own. */
+/* Whether the last evaluation had a plan, and ran that, neither node by node nor in kernels that serve until there is code for
+ * its own. */
 bool      fr_eval_had_plan(void);
 /* Waits until the plans that were asked for are made (planner.c), without the GIL; false: the time is over. */
 bool      fr_planner_wait(double timeout_s);

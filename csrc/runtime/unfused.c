@@ -6,15 +6,16 @@
 #include "base/ways.h"
 #include "runtime/plan.h"
 
-bool
-fr_plan_waits(const struct fr_plan *p)
+/* Whether launches would wait for a compiler. */
+static bool
+waits(const struct fr_plan *p)
 {
     const struct fr_backend *by = fr_plan_by(p);
-    bool                     waits = false;
 
-    for (int i = 0; i < p->n_steps && p->may_wait && !waits; i++)
-        waits = p->step[i].kind == FR_STEP_LAUNCH && by->kernel_waits(p->step[i].kernel);
-    return waits;
+    for (int i = 0; i < p->n_steps && p->may_wait; i++)
+        if (p->step[i].kind == FR_STEP_LAUNCH && by->kernel_waits(p->step[i].kernel))
+            return true;
+    return false;
 }
 
 /* Whether it is quick beside a compiler, and has the memory. */
@@ -25,13 +26,16 @@ is_cheap(const struct fr_plan *p)
     const size_t             n_bytes = (size_t)(p->new_bytes + fr_plan_temporary_bytes(p, 1));
     struct fr_machine        m;
     struct fr_err            ignored;
-    double                   moved = 0;
+    double                   us = 0;
 
-    for (int i = 0; i < p->n_steps; i++)
-        moved += (double)(p->step[i].bytes_read + p->step[i].bytes_written);
-    return fr_machine_of(p->device, &m, &ignored) == FR_OK &&
-           p->n_kernels * m.launch_us + moved / m.gbs / 1000 < (double)fr_tune.gpu_wait_us &&
-           (!by->room || by->room(by, n_bytes) >= n_bytes);
+    if (fr_machine_of(p->device, &m, &ignored) != FR_OK)
+        return false;
+    for (int i = 0; i < p->n_steps; i++) {
+        const struct fr_work w = {.bytes = (double)(p->step[i].bytes_read + p->step[i].bytes_written)};
+
+        us += fr_estimate_us(&m, &w);
+    }
+    return us < (double)fr_tune.gpu_wait_us && (!by->room || by->room(by, n_bytes) >= n_bytes);
 }
 
 /* Its plan for these windows; NULL: there can be none. */
@@ -60,13 +64,16 @@ fr_plan_without_wait(struct fr_plan *p, struct fr_gathered *g)
 {
     struct fr_plan *unfused;
 
-    if (!fr_plan_waits(p)) {
+    if (!waits(p)) {
         fr_plan_free(p->unfused);
         p->unfused = NULL;
         p->may_wait = false;
         return p;
     }
-    if (fr_is_off(FR_OFF_unfused) || fr_env.eager_elems == 0 || fr_env_waits_for_code() || !(unfused = unfused_of(p, g)) || fr_plan_waits(unfused) || !is_cheap(unfused))
+    if (fr_is_off(FR_OFF_unfused) || fr_env.eager_elems == 0 || fr_env_waits_for_code())
+        return p;
+    unfused = unfused_of(p, g);
+    if (!unfused || waits(unfused) || !is_cheap(unfused))
         return p;
     fr_count_way(FR_WAY_unfused);
     return unfused;

@@ -1,9 +1,9 @@
 /* backends/cuda/axes.c -- which axes of an instance a kernel walks, which are spread over its grid, which the launcher walks.
  *
- * Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked by the launcher, of a map the shortest. Those that every
- * accumulator keeps are spread over the grid; those that every one reduces are walked in order, by each thread; those that
- * some keep and some reduce are walked by the launcher, too. Where accumulators have one element for a whole row, its
- * elements become rows of one element. */
+ * Up to FR_CUDA_OUTER outer axes are the kernel's; of more, the outermost are walked by the launcher, of a map the
+ * shortest. Those that every accumulator keeps are spread over the grid; those that every one reduces are walked in order,
+ * by each thread; those that some keep and some reduce are walked by the launcher, too. Where accumulators have one
+ * element for a whole row, its elements become rows of one element. */
 #include "backends/cuda/job.h"
 
 #include <string.h>
