@@ -33,10 +33,14 @@ def test_ruff_and_mypy_find_nothing():
         assert done.returncode == 0, done.stdout
 
 
-def test_stubs_agree_with_the_package():
-    """mypy's own comparison of names, kinds and parameters.  NumPy's names that frit has not are in no stub."""
+def test_stubs_agree_with_the_package(tmp_path):
+    """mypy's own comparison of names, kinds and parameters.  NumPy's names that frit has not are in no stub; the module
+    frit.estimate is the function, but for python -m."""
     pytest.importorskip("mypy.stubtest")
+    allowed = tmp_path / "allowed"
+    allowed.write_text("frit\\.estimate\n")
     done = subprocess.run([sys.executable, "-m", "mypy.stubtest", "--concise", "--ignore-missing-stub", "frit",
+                           "--allowlist", str(allowed),
                            "--mypy-config-file", os.path.join(ROOT, "pyproject.toml")],
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                           env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})

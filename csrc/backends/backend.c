@@ -64,12 +64,16 @@ fr_device_named(const char *name, fr_device *out, struct fr_err *err)
         *out = FR_DEVICE_AUTO;
         return FR_OK;
     }
+    if (!strcmp(name, "meta")) {
+        *out = FR_DEVICE_META;
+        return FR_OK;
+    }
     if (!strcmp(name, "cuda") || (sscanf(name, "cuda:%d%c", &ordinal, &rest) == 1 && ordinal >= 0 && ordinal < FR_CUDA_DEVICES)) {
         *out = (fr_device)(FR_DEVICE_CUDA + ordinal);
         return FR_OK;
     }
-    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"auto\", \"cuda\" or \"cuda:0\" to "
-                   "\"cuda:%d\", but received: %.80s", FR_CUDA_DEVICES - 1, name);
+    return fr_fail(err, FR_EVALUE, "Device not understood: it is \"cpu\", \"auto\", \"meta\", \"cuda\" or "
+                   "\"cuda:0\" to \"cuda:%d\", but received: %.80s", FR_CUDA_DEVICES - 1, name);
 }
 
 const char *
@@ -77,7 +81,7 @@ fr_device_name(fr_device d)
 {
     if (d == FR_DEVICE_AUTO)
         return "auto";
-    return d < FR_DEVICE_CUDA ? "cpu" : fr_cuda_backends[d - FR_DEVICE_CUDA].name;
+    return d < FR_DEVICE_CUDA ? "cpu" : fr_backend_of(d)->name;
 }
 
 fr_status
@@ -86,7 +90,7 @@ fr_device_open(fr_device d, struct fr_err *err)
     struct fr_cuda_device *opened;
     fr_status              st;
 
-    if (d < FR_DEVICE_CUDA)
+    if (!fr_device_is_cuda(d))
         return FR_OK;
     fr_cuda_look();
     if ((st = fr_cuda_enter(&fr_cuda_backends[d - FR_DEVICE_CUDA], &opened, err)) == FR_OK)

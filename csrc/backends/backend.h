@@ -9,6 +9,7 @@
  *     ref     the loop form to the letter, one element at a time                    backends/ref/
  *     apart   as cpu, in memory that nobody may touch between its calls (tests)     backends/apart/
  *     cuda:0  an NVIDIA GPU, and so on                                              backends/cuda/
+ *     meta    the host's plans without data, counted and not run                    backends/meta/
  *
  * The same bits come out of all of them; of cuda, where csrc/NUMERICS.md says so. */
 #ifndef FR_BACKENDS_BACKEND_H
@@ -187,6 +188,7 @@ struct fr_backend {
     const char *name;
     fr_device   device;
     bool        is_host;      /* its memory is the host's, which reads and writes it as it likes */
+    bool        has_no_data;  /* nothing is in its memory, and what it runs reads and writes nothing, wherever that is */
     bool        warns;        /* its arithmetic raises the processor's flags, about which NumPy may have to warn */
     bool        runs_nodes;   /* small graphs go node by node, and single elements through backends/host.h, with its bits */
 
@@ -275,17 +277,18 @@ struct fr_backend {
     bool      (*share)(void (*task)(void *arg, int64_t i, int worker), void *arg, int64_t n);
 };
 
-extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend, fr_cuda_backends[FR_CUDA_DEVICES];
+extern FR_HIDDEN const struct fr_backend fr_cpu_backend, fr_ref_backend, fr_apart_backend, fr_meta_backend,
+                                         fr_cuda_backends[FR_CUDA_DEVICES];
 extern FR_HIDDEN const struct fr_backend *fr_backend;   /* the host's; cpu until fr_backend_init */
 
 /* Who runs what is computed on a device. */
 static inline const struct fr_backend *
 fr_backend_of(fr_device d)
 {
-    return FR_LIKELY(d < FR_DEVICE_CUDA) ? fr_backend : &fr_cuda_backends[d - FR_DEVICE_CUDA];
+    return FR_LIKELY(d < FR_DEVICE_CUDA) ? fr_backend : fr_device_is_cuda(d) ? &fr_cuda_backends[d - FR_DEVICE_CUDA] : &fr_meta_backend;
 }
 
-/* "cpu", "cuda" (cuda:0), "cuda:3" or "auto"; FR_EVALUE. Whether there is such a device is another question:
+/* "cpu", "cuda" (cuda:0), "cuda:3", "meta" or "auto"; FR_EVALUE. Whether there is such a device is another question:
  * fr_device_open. */
 fr_status fr_device_named(const char *name, fr_device *out, struct fr_err *);
 /* "cpu", "cuda:3", "auto" */

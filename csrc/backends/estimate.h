@@ -31,6 +31,12 @@ struct fr_work {
 fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);
+/* Adds what a nest does over an instance; a call; a running result. Memory that several elements share counts once. */
+void      fr_work_add_nest(struct fr_work *, const struct fr_nest *, const struct fr_instance *);
+void      fr_work_add_call(struct fr_work *, const struct fr_call *);
+void      fr_work_add_scan(struct fr_work *, fr_op, fr_dtype, const struct fr_instance *);
+/* How many operations it is, whatever they take. */
+double    fr_work_ops(const struct fr_work *);
 /* How long the work takes there, its operands being there. */
 double    fr_estimate_us(const struct fr_machine *, const struct fr_work *);
 /* How long so many bytes take from one device to another; NULL: the host. */

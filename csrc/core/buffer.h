@@ -15,6 +15,7 @@ struct fr_buffer {
     size_t     n_bytes;
     const struct fr_backend *home;              /* in whose memory that is; NULL: the host's */
     void      *host;                            /* where it goes back to from there, as others know that address; NULL: anywhere */
+    void      *shadowed;                        /* the host's memory that it has left for a while, as it was (fr_buffer_shadow) */
     atomic_int refs;                            /* nodes + exports + running plans */
     void     (*release)(struct fr_buffer *);    /* frees mem and the struct; set by who made it */
     void      *owner;                           /* belongs to `release` */

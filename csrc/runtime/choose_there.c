@@ -14,6 +14,7 @@ enum { OPERANDS = FR_MAX_DIMS };
 /* A turn, and operands that are there in it. */
 struct turn {
     const struct fr_backend *by;
+    const struct fr_storage *into;         /* that is written to; or NULL */
     bool                     is_away;      /* others compute with some of it there */
     int                      n_lent;
     struct {
@@ -60,7 +61,7 @@ begin(struct turn *w, const struct fr_backend *by, const struct fr_tensor *const
     bool      ready;
     fr_status st;
 
-    *w = (struct turn){.by = by};
+    *w = (struct turn){.by = by, .into = into ? into->storage : NULL};
     do {
         if (into && is_watched_here(into->storage))
             return FR_ENOTSUP;
@@ -111,7 +112,11 @@ bring(struct turn *w, const struct fr_tensor *t, void **out, struct fr_err *err)
     size_t            n_bytes;
     fr_status         st;
 
-    if (b->home != w->by && (st = fr_buffer_send(b, w->by, err)) != FR_OK)
+    if (w->by->has_no_data && t->storage != w->into) { /* nobody looks there */
+        *out = (char *)b->mem + t->offset * size;
+        return FR_OK;
+    }
+    if (b->home != w->by && (st = (w->by->has_no_data ? fr_buffer_shadow : fr_buffer_send)(b, w->by, err)) != FR_OK)
         return st;
     if (b->home == w->by) {
         *out = (char *)b->mem + t->offset * size;

@@ -34,6 +34,25 @@ n_elems_of(const struct fr_node *n)
     return n_elems;
 }
 
+int64_t
+fr_eager_bytes(const struct fr_gathered *g)
+{
+    int64_t n_elems = 0, n_bytes = 0;
+    int     n_nodes = 0;
+
+    for (int i = 0; i < g->n; i++) {
+        const struct fr_node *n = &fr_nodes[g->id[i]];
+
+        if (!fr_node_computes(n))
+            continue;
+        n_elems += n_elems_of(n);
+        if (n_elems > fr_env.eager_elems || ++n_nodes > FR_EAGER_NODES)
+            return 0;
+        n_bytes += n->layout->n_elems * fr_dtype_size(n->dtype);
+    }
+    return fr_eager_is_on(FR_DEVICE_HOST) ? n_bytes : 0;
+}
+
 bool
 fr_eager_suits(const struct fr_gathered *g)
 {

@@ -8,6 +8,7 @@
 #include "base/ways.h"
 #include "runtime/judge.h"
 #include "runtime/place.h"
+#include "runtime/record.h"
 #include "runtime/storage.h"
 
 /* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN:
@@ -142,7 +143,7 @@ find_leaves(struct fr_plan *p, struct fr_err *err)
 
         if (FR_UNLIKELY(b->home != NULL) && is_host && (st = fr_buffer_bring_now(b, err)) != FR_OK)
             return st;
-        p->base[p->placed[i]] = b->mem;
+        p->base[p->placed[i]] = FR_UNLIKELY(is_host && b->home) ? b->host : b->mem;
     }
     return FR_OK;
 }
@@ -173,6 +174,23 @@ touches_away(const struct fr_plan *p)
     return false;
 }
 
+/* What is on the host stays as it is, also where the plan stores over it. */
+static fr_status
+run_without_data(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
+{
+    fr_status st = FR_OK;
+
+    if (fr_record_is_on)
+        fr_record_first(fr_plan_by(p), fr_eager_bytes(&gathered));
+    for (int i = 0; i < p->n_lost && st == FR_OK; i++) {
+        struct fr_buffer *b = fr_nodes[gathered.id[p->given[p->lost[i]]]].v.buffer;
+
+        st = fr_buffer_shadow(b, fr_plan_by(p), err);
+        p->base[p->lost[i]] = b->mem;
+    }
+    return st == FR_OK ? fr_plan_run(p, inputs, err) : st;
+}
+
 /* Runs the plan with a backend that has memory of its own. */
 static fr_status
 run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
@@ -181,6 +199,8 @@ run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
     const bool               is_shared = touches_away(p);
     fr_status                st;
 
+    if (by->has_no_data)
+        return run_without_data(p, inputs, err);
     /* On their line: what others have begun, and what they begin. */
     st = is_shared ? by->order(by, 0, false, err) : FR_OK;
     if (st == FR_OK)
@@ -212,10 +232,11 @@ run_gathered(struct fr_plan *p, struct fr_err *err)
     /* Another thread may drop its handles while the GIL is away. */
     for (int i = 0; i < p->n_outputs; i++)
         fr_node_ref(gathered.id[p->given[p->output[i]]]);
-    kept = fr_judge_keep(p, gathered.id, &few);
+    kept = FR_UNLIKELY(fr_plan_by(p)->has_no_data) ? NULL : fr_judge_keep(p, gathered.id, &few);
     st = FR_LIKELY(fr_plan_by(p)->is_host) ? fr_plan_run(p, &inputs, err) : run_apart(p, &inputs, err);
     raised = fr_fpe_raised();
-    if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && fr_judge_are_due(gathered.id, gathered.n, raised))
+    if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && !fr_plan_by(p)->has_no_data &&
+        fr_judge_are_due(gathered.id, gathered.n, raised))
         fr_judge_plan(p, gathered.id, gathered.n, kept, raised);
     fr_judge_let_go(kept, &few);
     if (st == FR_OK)

@@ -9,9 +9,6 @@
 #include "runtime/place.h"
 #include "runtime/storage.h"
 
-static const char *const group_kinds[] = {"map", "row reduction", "reduction", "row and column reductions",
-                                          "scan", "whole"};
-
 /* Bytes that must move whatever the kernels are: leaves read once, results written once. */
 static int64_t
 least_bytes(const struct fr_plan *p)
@@ -36,7 +33,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, int group)
     uint32_t               last_site = 0;
     char                   dims[200];
 
-    fr_text_add(t, "  %s over %s:", group_kinds[g->kind],
+    fr_text_add(t, "  %s over %s:", fr_group_kind(g),
                 fr_dims_print(g->ndim, g->dims, dims, sizeof dims));
     for (int n = g->first; n >= 0; n = p->fusion->next[n])
         fr_text_add(t, " %s", fr_op_info[p->graph->node[n].op].name);
@@ -73,11 +70,6 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
         const struct fr_step *s = &p->step[i];
         int         n_packed = 0;
         bool        product = s->kind == FR_STEP_CALL && !s->counts;
-        const char *tier = product && s->call.axis           ? fr_way_rows[FR_WAY_tiled].word
-                           : product                         ? fr_way_rows[FR_WAY_products].word
-                           : s->kind != FR_STEP_LAUNCH       ? fr_way_rows[FR_WAY_precompiled].word
-                           : fr_plan_by(p)->kernel_is_compiled(s->kernel) ? fr_way_rows[FR_WAY_jitted].word
-                                                             : fr_way_rows[FR_WAY_interpreted].word;
 
         if (s->counts)
             fr_text_add(t, "kernel %d", ++kernel);
@@ -85,7 +77,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p)
             fr_text_add(t, "matrix product %d", ++n_products);
         else
             fr_text_add(t, "  then, in the same dispatch");
-        fr_text_add(t, ": %s, %llu bytes read, %llu written", tier,
+        fr_text_add(t, ": %s, %llu bytes read, %llu written", fr_step_tier(p, s),
                     (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written);
         if (s->n_instances > 1)
             fr_text_add(t, ", %d arrays at once", s->n_instances);

@@ -15,6 +15,7 @@ uint64_t        fr_n_guard_forces;
 bool            fr_trace_at_once;
 uint32_t        fr_pending_max = MAX_PENDING, fr_pending_max_loud = MAX_PENDING; /* see update_bound */
 static uint32_t pending_limit = MAX_PENDING;
+static bool     looks_at_all;
 int             fr_n_loud;             /* storages with looks that are not quiet */
 static uint32_t looked_past;           /* births up to which what reads loud memory has been computed */
 static uint64_t fresh_bytes;
@@ -25,19 +26,32 @@ static uint32_t products_forced_at;    /* fr_trace_site */
 static void
 update_bound(void)
 {
-    fr_pending_max_loud = fr_trace_at_once || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
+    fr_pending_max_loud = fr_trace_at_once || looks_at_all || fresh_bytes >= MAX_FRESH ? 0 : pending_limit;
     fr_pending_max = fr_n_loud ? 0 : fr_pending_max_loud;
+}
+
+void
+fr_guard_kept(void)
+{
+    const bool was_much = fresh_bytes >= MAX_FRESH;
+
+    fresh_bytes = 0;
+    if (FR_UNLIKELY(was_much))
+        update_bound();
+}
+
+void
+fr_guard_all(bool on)
+{
+    looks_at_all = on;
+    update_bound();
 }
 
 void
 fr_guard_restart(void)
 {
-    const bool was_much = fresh_bytes >= MAX_FRESH;
-
-    fresh_bytes = 0;
     product_work = 0;
-    if (FR_UNLIKELY(was_much))
-        update_bound();
+    fr_guard_kept();
 }
 
 void

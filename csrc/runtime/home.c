@@ -8,6 +8,7 @@
 
 #include "backends/backend.h"
 #include "backends/host.h"
+#include "backends/meta/meta.h"
 #include "base/alloc.h"
 #include "runtime/storage.h"
 
@@ -27,6 +28,10 @@ release(struct fr_buffer *b)
 {
     void *on_host = b->home ? b->host : b->mem;
 
+    if (FR_UNLIKELY(b->home && b->home->has_no_data)) {
+        fr_buffer_leave(b);
+        on_host = b->mem;
+    }
     if (b->home) {
         b->home->free(b->home, b->mem, b->n_bytes);
         count_elsewhere(-1);
@@ -76,6 +81,25 @@ show(struct fr_buffer *b, struct fr_err *err)
     return b->home->copy_out(b->home, b->host, b->mem, b->n_bytes, err);
 }
 
+/* What is known of an array without data: a copy beside the memory that counts, which is what is known from here on, so that what
+ * others store there is. */
+static FR_COLD fr_status
+show_known(struct fr_buffer *b, struct fr_err *err)
+{
+    const void *bytes = fr_meta_known(b->mem, b->n_bytes);
+
+    if (!bytes && b->n_bytes)
+        return b->home->copy_out(b->home, NULL, b->mem, b->n_bytes, err);
+    if (b->host && (bytes == b->host || !b->n_bytes))
+        return FR_OK;
+    if (!b->host && !(b->host = fr_malloc(b->n_bytes + 1)))
+        return fr_no_memory(err, "known values");
+    if (!b->n_bytes)
+        return FR_OK;
+    memcpy(b->host, bytes, b->n_bytes);
+    return fr_meta_know(b->mem, b->host, b->n_bytes, false, err);
+}
+
 fr_status
 fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
 {
@@ -85,6 +109,8 @@ fr_buffer_bring_now(struct fr_buffer *b, struct fr_err *err)
     FR_ASSERT(!fr_eval_is_unlocked()); /* nobody else brings it at the same time */
     if (!b->home)
         return FR_OK;
+    if (FR_UNLIKELY(b->home->has_no_data))
+        return show_known(b, err);
     if (b->away)
         return show(b, err);
     FR_ASSERT(!b->home->is_host && (b->host || !b->stale));
@@ -107,6 +133,14 @@ fr_buffer_leave(struct fr_buffer *b)
     if (!b->home)
         return;
     count_elsewhere(-1);
+    if (FR_UNLIKELY(b->home->has_no_data)) {
+        b->home->free(b->home, b->mem, b->n_bytes);
+        fr_free(b->host);
+        b->mem = b->shadowed;
+        b->home = NULL;
+        b->host = b->shadowed = NULL;
+        return;
+    }
     if (b->away && b->owner) {
         if (b->host)
             fr_host_free(b->host, b->n_bytes);
@@ -117,6 +151,27 @@ fr_buffer_leave(struct fr_buffer *b)
     b->home = NULL;
     b->host = NULL;
     b->stale = false;
+}
+
+fr_status
+fr_buffer_shadow(struct fr_buffer *b, const struct fr_backend *by, struct fr_err *err)
+{
+    void     *mem;
+    fr_status st;
+
+    if (b->home == by)
+        return FR_OK;
+    if (b->home && (st = fr_buffer_bring_now(b, err)) != FR_OK)
+        return st;
+    if (!(mem = fr_meta_reserve(b->n_bytes)))
+        return fr_no_memory(err, "an array without data");
+    if ((st = fr_meta_know(mem, b->mem, b->n_bytes, false, err)) != FR_OK)
+        return st;
+    b->home = by;
+    b->shadowed = b->mem;
+    b->mem = mem;
+    count_elsewhere(1);
+    return FR_OK;
 }
 
 fr_status
@@ -151,7 +206,7 @@ void
 fr_buffer_is_there(struct fr_buffer *b, const struct fr_backend *by)
 {
     b->home = by;
-    b->away = true;
+    b->away = !by->has_no_data;
     count_elsewhere(1);
 }
 

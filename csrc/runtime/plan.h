@@ -149,6 +149,8 @@ struct fr_step {
     int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
     int64_t                  copy_bytes;
     uint64_t                 bytes_read, bytes_written;
+    uint32_t                 recorded_in;  /* record.c: the last recording in which it ran, */
+    int32_t                  recorded;     /* and its number there */
 };
 
 /* How many operands each instance of the step has. */
@@ -284,6 +286,9 @@ fr_plan_by(const struct fr_plan *p)
     return fr_backend_of(p->device);
 }
 
+/* Who runs it: a word of base/ways.def; what kind of group it is. */
+const char *fr_step_tier(const struct fr_plan *, const struct fr_step *);
+const char *fr_group_kind(const struct fr_group *);
 /* A plan for the graph, which it owns from here on, also on failure. It has no key. `unfused`: each node is to be a kernel of its
  * own. */
 fr_status fr_plan_make(struct fr_graph *, bool unfused, struct fr_plan **out, struct fr_err *);
@@ -372,6 +377,8 @@ fr_eager_is_on(fr_device d)
 }
 /* Whether these are so few and so small that they are run node by node while they have no plan. */
 bool      fr_eager_suits(const struct fr_gathered *);
+/* How much memory these have at most where the host runs them node by node; 0: it does not. */
+int64_t   fr_eager_bytes(const struct fr_gathered *);
 /* Whether the node is pending alone, but for conversions of what it reduces, and so small that it is run without looking for
  * a plan: a plan would save nothing. */
 bool      fr_eager_is_alone(fr_ref);
@@ -410,6 +417,17 @@ struct fr_inputs {
  * or dropped; on failure nothing is there. */
 fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err *);
 void      fr_plan_drop_fresh(struct fr_plan *);
+/* Its steps, over the memory that is in p->base; they are not counted. */
+fr_status fr_plan_run_steps(struct fr_plan *, const struct fr_inputs *, char *arena, int64_t n_temporary, struct fr_err *);
+
+/* ---- known.c ---- */
+
+/* Runs it on the side, for a backend without data, if it is small and the values of all its leaves are known; then those of its
+ * results are, too. */
+fr_status fr_known_run(struct fr_plan *, const struct fr_inputs *, int64_t n_temporary, bool *has_run, struct fr_err *);
+
+/* ---- run.c, for others ---- */
+
 /* The numbers of a launch. */
 void      fr_step_bind_scalars(const struct fr_step *, const struct fr_inputs *);
 /* Counts the way of one that has been run. */

@@ -1,12 +1,14 @@
 /* Runs a plan over memory: binds its steps, runs them one after the other or band by band, and counts. */
 #include <string.h>
 
+#include "backends/meta/meta.h"
 #include "base/clock.h"
 #include "base/fpe.h"
 #include "base/log.h"
 #include "base/tune.h"
 #include "base/ways.h"
 #include "runtime/plan.h"
+#include "runtime/record.h"
 #include "runtime/storage.h"
 
 struct fr_stats fr_counted;
@@ -191,6 +193,30 @@ run_recorded(struct fr_plan *p, const char *arena, struct fr_err *err)
     return st;
 }
 
+fr_status
+fr_plan_run_steps(struct fr_plan *p, const struct fr_inputs *inputs, char *arena, int64_t n_temporary, struct fr_err *err)
+{
+    for (int i = 0; i < p->n_steps; i++)
+        if (p->step[i].kind != FR_STEP_COPY)
+            bind_step(p, &p->step[i], inputs, p->scratch_bytes ? arena + n_temporary - p->scratch_bytes : NULL);
+    return run_steps(p, arena + p->arena_bytes, p->n_bands ? fr_plan_by(p)->n_workers() : 1, true, err);
+}
+
+/* What a backend without data does: it counts, and computes small things of which all is known. */
+static fr_status
+pass_over(struct fr_plan *p, const struct fr_inputs *inputs, int64_t n_temporary, struct fr_err *err)
+{
+    bool      has_run;
+    fr_status st = fr_known_run(p, inputs, n_temporary, &has_run, err);
+
+    if (st == FR_OK && !has_run)
+        for (int i = 0; i < p->n_lost; i++)
+            fr_meta_forget(p->base[p->lost[i]], (size_t)p->place[p->lost[i]].bytes);
+    for (int i = 0; i < p->n_steps && st == FR_OK && fr_record_is_on; i++)
+        fr_record_step(p, i, -1);
+    return st;
+}
+
 /* With FRIT_JIT=always every kernel of the plan is compiled before the plan runs. */
 static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
@@ -224,9 +250,15 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
                                   (long long)n_temporary);
     FR_ASSERT(!p->running && !fr_eval_is_unlocked()); /* p->base is one run's */
     FR_ASSERT(!inputs->moving || fr_plan_stays_within(p, inputs->moving));
-    scratch = arena + p->arena_bytes;
     if ((st = place_nodes(p, arena, n_temporary, err)) != FR_OK)
         goto out;
+    if (FR_UNLIKELY(fr_record_is_on))
+        fr_record_eval(p, n_temporary);
+    if (FR_UNLIKELY(by->has_no_data)) {
+        st = pass_over(p, inputs, n_temporary, err);
+        goto out;
+    }
+    scratch = arena + p->arena_bytes;
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind != FR_STEP_COPY)
             bind_step(p, &p->step[i], inputs, p->scratch_bytes ? arena + n_temporary - p->scratch_bytes : NULL);

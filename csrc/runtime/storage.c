@@ -15,13 +15,68 @@ uint64_t           fr_looks_taken;
 static struct fr_storage *dirty_list;
 static struct foreign    *to_release;    /* foreign memory that nothing reads any more */
 
+/* ---- what NumPy would have: arrays without data that handles show, each as long as they do ----
+ *
+ * Meanwhile every storage is made by storage_new (fr_guard_all), and those that are free again are looked at when the next one is
+ * made: until then there are no more bytes than there were. */
+
+static bool     counts;
+static uint32_t n_counts;                   /* so far: a storage belongs to one of them */
+static int64_t  live_bytes, peak_bytes;
+
+/* Ends storages that are free. */
+static FR_COLD void
+uncount(void)
+{
+    struct fr_storage *s;
+
+    while ((s = fr_storages_free)) {
+        fr_storages_free = s->next_dirty;
+        if (s->counted == n_counts)
+            live_bytes -= s->n_bytes;
+        fr_free(s);
+    }
+}
+
+static FR_COLD void
+count(struct fr_storage *s)
+{
+    const struct fr_node *n = &fr_nodes[s->node];
+
+    if (n->device != FR_DEVICE_META || (n->op == FR_OP_leaf && n->v.buffer->owner))
+        return;
+    s->counted = n_counts;
+    s->n_bytes = s->layout->n_elems * fr_dtype_size(s->dtype);
+    live_bytes += s->n_bytes;
+    peak_bytes = live_bytes > peak_bytes ? live_bytes : peak_bytes;
+}
+
+void
+fr_storages_count(void)
+{
+    uncount();
+    fr_guard_all(counts = true);
+    n_counts++;
+    live_bytes = peak_bytes = 0;
+}
+
+int64_t
+fr_storages_counted(void)
+{
+    fr_guard_all(counts = false);
+    return peak_bytes;
+}
+
 /* A new storage with `node` as its version; takes a reference on it. NULL: no memory. */
 static struct fr_storage *
 storage_new(fr_ref node)
 {
-    struct fr_storage *s = fr_storages_free;
+    struct fr_storage *s;
     struct fr_node    *n = &fr_nodes[node];
 
+    if (FR_UNLIKELY(counts))
+        uncount();
+    s = fr_storages_free;
     FR_ASSERT(n->layout->dense || n->layout->n_elems == 0); /* a version is all of its memory */
     if (s)
         fr_storages_free = s->next_dirty;
@@ -30,6 +85,8 @@ storage_new(fr_ref node)
     *s = (struct fr_storage){.refs = 1, .node = node, .layout = n->layout, .dtype = n->dtype};
     n->refs++;
     n->held++;
+    if (FR_UNLIKELY(counts))
+        count(s);
     return s;
 }
 

@@ -33,6 +33,8 @@ struct fr_storage {
         };
         uint16_t      pinned;      /* one of the two */
     };
+    uint32_t          counted;     /* fr_storages_count: by the last one, or another; so many */
+    int64_t           n_bytes;
     struct fr_storage *next_dirty; /* of that list, which holds a reference; also links free storages, whose
                                       three flags and what follows are zero */
     uint32_t          looks[2];    /* foreign arrays, capsules, addresses that see the memory; */
@@ -174,6 +176,9 @@ fr_status fr_buffer_keep_away(struct fr_buffer *, const struct fr_backend *, str
 void      fr_buffer_come_back(struct fr_buffer *);
 /* For whoever frees it: gives back its memory there, whatever is in it. */
 void      fr_buffer_leave(struct fr_buffer *);
+/* Has it in the memory of a backend without data, with its values, until somebody stores over them there; the host's stay as they
+ * are, and come back with fr_buffer_leave. */
+fr_status fr_buffer_shadow(struct fr_buffer *, const struct fr_backend *by, struct fr_err *);
 static inline fr_status
 fr_buffer_bring(struct fr_buffer *b, struct fr_err *err)
 {
@@ -222,6 +227,8 @@ fr_guard_loud(int change)
     fr_n_loud += change;
     fr_pending_max = fr_n_loud ? 0 : fr_pending_max_loud;
 }
+/* Whether every new handle comes by fr_guard: no node is made the quick way. */
+void      fr_guard_all(bool on);
 /* So many bytes were brought in by fr_tensor_from_*. */
 void      fr_guard_fresh(size_t n_bytes);
 /* An evaluation begins: what was brought in and traced so far does not count any more. */

@@ -321,6 +321,25 @@ void      fr_stats_reset(void);
 fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, char **text,
                      struct fr_err *);
 
+/* Arrays that have been brought in so far somebody keeps anyway: however large they are, what reads them may stay pending. */
+void      fr_guard_kept(void);
+
+/* ---- storage.c: what NumPy would have ---- */
+
+/* From here on until the end, the bytes of arrays without data that handles show are counted: those of NumPy's results and
+ * temporaries. The most of them. */
+void      fr_storages_count(void);
+int64_t   fr_storages_counted(void);
+
+/* ---- known.c: values of arrays on the device "meta" ---- */
+
+/* Whether all that follows from known values is computed, and not only what is small. */
+extern FR_HIDDEN bool fr_known_all;
+/* Whether they are known of a tensor's whole storage, which is computed as far as can be. */
+fr_status fr_known_is(const struct fr_tensor *, bool *yes, struct fr_err *);
+/* If they are not known: each element of it is taken to be this one from here on. */
+fr_status fr_known_assume(const struct fr_tensor *, const void *element, struct fr_err *);
+
 fr_status fr_runtime_init(struct fr_err *);
 void      fr_runtime_stop(void);
 /* Whether the last evaluation had a plan, and ran that, neither node by node nor in kernels that serve until there is code for

@@ -43,6 +43,7 @@ fr_status
 fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
 {
     struct fr_buffer *b;
+    bool              is_copy;
     fr_status         st;
 
     fr_looks_taken++;
@@ -52,10 +53,11 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
         if (st == FR_OK && !fr_tensor_is_pending(t))
             st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
         b = fr_nodes[t->storage->node].v.buffer;
-    } while (st == FR_OK && (fr_tensor_is_pending(t) || (b->home && !b->away)));
+        is_copy = b->away || (b->home && b->home->has_no_data);
+    } while (st == FR_OK && (fr_tensor_is_pending(t) || (b->home && !is_copy)));
     if (st == FR_OK) {
-        b->shown |= !b->away;
-        *data = (char *)(b->away ? b->host : b->mem) + t->offset * fr_dtype_size(t->dtype);
+        b->shown |= !is_copy;
+        *data = (char *)(is_copy ? b->host : b->mem) + t->offset * fr_dtype_size(t->dtype);
     }
     return st;
 }
@@ -213,6 +215,8 @@ fr_storage_reclaim(struct fr_storage *s, bool compute, struct fr_err *err)
     if (!compute || st != FR_OK)
         abandon(s);
     /* What was computed elsewhere is where the lender sees it. */
+    if (s->seen && s->seen->home && s->seen->home->has_no_data)
+        fr_buffer_leave(s->seen); /* the lender has what he had */
     if (s->seen) {
         fr_status brought = fr_buffer_bring(s->seen, st == FR_OK ? err : NULL);
 

@@ -18,9 +18,10 @@ _INTERNAL = frozenset({
     "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_info",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
     "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
-    "explain_text", "few_names", "give_back", "keeper", "looper", "memory_trim", "name_modules", "numpy_call",
-    "op_table", "outside", "plain", "reader", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
-    "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
+    "explain_text", "few_names", "give_back", "keeper", "looper", "memory_trim", "meta_begin", "meta_end", "meta_known",
+    "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain", "reader", "record_begin",
+    "record_end", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown", "site_here", "site_text",
+    "stats_reset", "strided", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}
@@ -41,6 +42,9 @@ from ._array_api import __array_namespace_info__, argsort, sort, unique_values
 from .accelerate import accelerate
 from .device import device, devices
 from ._install import install
+from ._estimate import Estimate, estimate
+from ._limits import max_batch
+from ._meta import ShapeDtype
 from .explain import explain
 from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles
 

@@ -9,44 +9,45 @@ from . import cache as cache, fft as fft, linalg as linalg, random as random, te
 from ._array_api import (
     __array_namespace_info__ as __array_namespace_info__, argsort as argsort, sort as sort, unique_values as unique_values)
 from ._core import (
-    Tensor as Tensor, all as all, allclose as allclose, amax as amax, amin as amin, angle as angle,
-    any as any, append as append, apply_along_axis as apply_along_axis, arange as arange, argmax as
-    argmax, argmin as argmin, argpartition as argpartition, argwhere as argwhere, around as around,
-    array as array, array_equal as array_equal, array_equiv as array_equiv, array_split as
-    array_split, asanyarray as asanyarray, asarray as asarray, ascontiguousarray as
-    ascontiguousarray, asfortranarray as asfortranarray, astype as astype, atleast_1d as atleast_1d,
-    atleast_2d as atleast_2d, atleast_3d as atleast_3d, average as average, bartlett as bartlett,
-    bincount as bincount, blackman as blackman, broadcast_arrays as broadcast_arrays, broadcast_to
-    as broadcast_to, choose as choose, clip as clip, column_stack as column_stack, compress as
-    compress, concat as concat, concatenate as concatenate, convolve as convolve, copy as copy,
-    copyto as copyto, corrcoef as corrcoef, correlate as correlate, count_nonzero as count_nonzero,
-    cov as cov, cross as cross, cummax as cummax, cummin as cummin, cumprod as cumprod, cumsum as
-    cumsum, cumulative_prod as cumulative_prod, cumulative_sum as cumulative_sum, delete as delete,
-    diag as diag, diagflat as diagflat, diagonal as diagonal, diff as diff, digitize as digitize,
-    dot as dot, dsplit as dsplit, dstack as dstack, ediff1d as ediff1d, einsum as einsum, empty as
-    empty, empty_like as empty_like, erf as erf, erfc as erfc, eval as eval, expand_dims as
-    expand_dims, extract as extract, eye as eye, fill_diagonal as fill_diagonal, flatnonzero as
-    flatnonzero, flip as flip, fliplr as fliplr, flipud as flipud, from_dlpack as from_dlpack,
-    frombuffer as frombuffer, fromfile as fromfile, fromfunction as fromfunction, fromiter as
-    fromiter, fromstring as fromstring, full as full, full_like as full_like, geomspace as
-    geomspace, gradient as gradient, hamming as hamming, hanning as hanning, histogram as histogram,
-    hsplit as hsplit, hstack as hstack, i0 as i0, identity as identity, imag as imag, indices as
-    indices, inner as inner, insert as insert, interp as interp, intersect1d as intersect1d, isclose
-    as isclose, isin as isin, kaiser as kaiser, kron as kron, lexsort as lexsort, linspace as
-    linspace, loadtxt as loadtxt, logspace as logspace, matrix_transpose as matrix_transpose, max as
-    max, may_share_memory as may_share_memory, mean as mean, median as median, meshgrid as meshgrid,
-    min as min, moveaxis as moveaxis, nan_to_num as nan_to_num, nanargmax as nanargmax, nanargmin as
-    nanargmin, nanmax as nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as
-    nanstd, nansum as nansum, nanvar as nanvar, nonzero as nonzero, ones as ones, ones_like as
-    ones_like, outer as outer, pad as pad, partition as partition, percentile as percentile,
-    permute_dims as permute_dims, piecewise as piecewise, place as place, prod as prod, ptp as ptp,
-    put as put, put_along_axis as put_along_axis, putmask as putmask, quantile as quantile,
-    random_bits as random_bits, random_normal as random_normal, random_uniform as random_uniform,
-    ravel as ravel, real as real, repeat as repeat, reshape as reshape, resize as resize, roll as
-    roll, rollaxis as rollaxis, rot90 as rot90, round as round, searchsorted as searchsorted, select
-    as select, setdiff1d as setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sinc as
-    sinc, softplus as softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum
-    as sum, swapaxes as swapaxes, synchronize as synchronize, take as take, take_along_axis as
+    NoDataError as NoDataError, Tensor as Tensor, all as all, allclose as allclose, amax as amax,
+    amin as amin, angle as angle, any as any, append as append, apply_along_axis as
+    apply_along_axis, arange as arange, argmax as argmax, argmin as argmin, argpartition as
+    argpartition, argwhere as argwhere, around as around, array as array, array_equal as
+    array_equal, array_equiv as array_equiv, array_split as array_split, asanyarray as asanyarray,
+    asarray as asarray, ascontiguousarray as ascontiguousarray, asfortranarray as asfortranarray,
+    astype as astype, atleast_1d as atleast_1d, atleast_2d as atleast_2d, atleast_3d as atleast_3d,
+    average as average, bartlett as bartlett, bincount as bincount, blackman as blackman,
+    broadcast_arrays as broadcast_arrays, broadcast_to as broadcast_to, choose as choose, clip as
+    clip, column_stack as column_stack, compress as compress, concat as concat, concatenate as
+    concatenate, convolve as convolve, copy as copy, copyto as copyto, corrcoef as corrcoef,
+    correlate as correlate, count_nonzero as count_nonzero, cov as cov, cross as cross, cummax as
+    cummax, cummin as cummin, cumprod as cumprod, cumsum as cumsum, cumulative_prod as
+    cumulative_prod, cumulative_sum as cumulative_sum, delete as delete, diag as diag, diagflat as
+    diagflat, diagonal as diagonal, diff as diff, digitize as digitize, dot as dot, dsplit as
+    dsplit, dstack as dstack, ediff1d as ediff1d, einsum as einsum, empty as empty, empty_like as
+    empty_like, erf as erf, erfc as erfc, eval as eval, expand_dims as expand_dims, extract as
+    extract, eye as eye, fill_diagonal as fill_diagonal, flatnonzero as flatnonzero, flip as flip,
+    fliplr as fliplr, flipud as flipud, from_dlpack as from_dlpack, frombuffer as frombuffer,
+    fromfile as fromfile, fromfunction as fromfunction, fromiter as fromiter, fromstring as
+    fromstring, full as full, full_like as full_like, geomspace as geomspace, gradient as gradient,
+    hamming as hamming, hanning as hanning, histogram as histogram, hsplit as hsplit, hstack as
+    hstack, i0 as i0, identity as identity, imag as imag, indices as indices, inner as inner, insert
+    as insert, interp as interp, intersect1d as intersect1d, isclose as isclose, isin as isin,
+    kaiser as kaiser, kron as kron, lexsort as lexsort, linspace as linspace, loadtxt as loadtxt,
+    logspace as logspace, matrix_transpose as matrix_transpose, max as max, may_share_memory as
+    may_share_memory, mean as mean, median as median, meshgrid as meshgrid, min as min, moveaxis as
+    moveaxis, nan_to_num as nan_to_num, nanargmax as nanargmax, nanargmin as nanargmin, nanmax as
+    nanmax, nanmean as nanmean, nanmin as nanmin, nanprod as nanprod, nanstd as nanstd, nansum as
+    nansum, nanvar as nanvar, nonzero as nonzero, ones as ones, ones_like as ones_like, outer as
+    outer, pad as pad, partition as partition, percentile as percentile, permute_dims as
+    permute_dims, piecewise as piecewise, place as place, prod as prod, ptp as ptp, put as put,
+    put_along_axis as put_along_axis, putmask as putmask, quantile as quantile, random_bits as
+    random_bits, random_normal as random_normal, random_uniform as random_uniform, ravel as ravel,
+    real as real, repeat as repeat, reshape as reshape, resize as resize, roll as roll, rollaxis as
+    rollaxis, rot90 as rot90, round as round, searchsorted as searchsorted, select as select,
+    setdiff1d as setdiff1d, shares_memory as shares_memory, sigmoid as sigmoid, sinc as sinc,
+    softplus as softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum as
+    sum, swapaxes as swapaxes, synchronize as synchronize, take as take, take_along_axis as
     take_along_axis, tensordot as tensordot, tile as tile, trace as trace, transpose as transpose,
     trapezoid as trapezoid, tri as tri, tril as tril, triu as triu, tuned as tuned, union1d as
     union1d, unique as unique, unique_all as unique_all, unique_counts as unique_counts,
@@ -55,6 +56,8 @@ from ._core import (
     zeros, zeros_like as zeros_like)
 from ._core import Ufunc
 from .device import device as device, devices as devices
+from ._estimate import Estimate as Estimate
+from ._meta import ShapeDtype as ShapeDtype
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -197,6 +200,9 @@ def accelerate(function: None = None, *, device: str | None = None, results: str
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None) -> Callable[..., Estimate]: ...
+def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | None = None, *, values: str = "small",
+              unknown: Any = None) -> Callable[..., int]: ...
 def install() -> None: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...

@@ -43,6 +43,20 @@ def _module(name: str) -> tuple[Any, str, str | None]:
     return code, str(spec.origin), name.rpartition(".")[0]
 
 
+def script(path: str, arguments: list[str]) -> tuple[Any, types.ModuleType]:
+    """(code, module) of a script, as the program that Python runs."""
+    code, path, _ = _script(path)
+    sys.argv = [path, *arguments]
+    return code, _as_main(path, None)
+
+
+def _as_main(path: str, package: str | None) -> types.ModuleType:
+    module = types.ModuleType("__main__")
+    module.__dict__.update(__file__=path, __package__=package, __cached__=None, __annotations__={})
+    sys.modules["__main__"] = module
+    return module
+
+
 def main(arguments: list[str]) -> None:
     """Runs the program that the arguments name."""
     tells = arguments[:1] == ["--stats"]
@@ -56,11 +70,9 @@ def main(arguments: list[str]) -> None:
     else:
         code, path, package = _script(arguments[0])
         sys.argv = arguments
-    module, stats = types.ModuleType("__main__"), CallStats()
-    module.__dict__.update(__file__=path, __package__=package, __cached__=None, __annotations__={})
+    module, stats = _as_main(path, package), CallStats()
     if package:
         _outside.adopted.add(package.partition(".")[0])
-    sys.modules["__main__"] = module
     try:
         run_program(code, module.__dict__, stats)
     finally:

@@ -83,7 +83,7 @@ static const struct fr_backend  none = {.name = "none", .is_host = true, .n_work
                                          .kernel_is_compiled = kernel_is_compiled,
                                          .schedule = fr_cpu_schedule, .schedule_dispatch = fr_cpu_schedule_dispatch,
                                          .schedule_near = fr_cpu_schedule_near};
-const struct fr_backend        *fr_backend = &none, fr_cuda_backends[FR_CUDA_DEVICES];
+const struct fr_backend        *fr_backend = &none, fr_cuda_backends[FR_CUDA_DEVICES], fr_meta_backend;
 
 /* ---- printing ------------------------------------------------------------------------------ */
 

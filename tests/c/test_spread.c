@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* backends/estimate.c asks for these where it is asked for figures, which is not done here. */
-const struct fr_backend *fr_backend, fr_cuda_backends[FR_CUDA_DEVICES];
+const struct fr_backend *fr_backend, fr_cuda_backends[FR_CUDA_DEVICES], fr_meta_backend;
 
 enum { MACHINE = 7, LOAD = 4, VALUE = 4, MOST = 64 };
 

@@ -31,6 +31,8 @@ from ._core import (
 {names})
 from ._core import Ufunc
 from .device import device as device, devices as devices
+from ._estimate import Estimate as Estimate
+from ._meta import ShapeDtype as ShapeDtype
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -54,6 +56,9 @@ def accelerate(function: None = None, *, device: str | None = None, results: str
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None) -> Callable[..., Estimate]: ...
+def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | None = None, *, values: str = "small",
+              unknown: Any = None) -> Callable[..., int]: ...
 def install() -> None: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...
@@ -82,7 +87,8 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "set_items": "None", "shown": "Any", "conversion": "Any", "strided": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
-           "alloc_fail_at": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
+           "alloc_fail_at": "None", "meta_begin": "None", "meta_end": "tuple[int, int, int]", "meta_known": "bool",
+           "meta_values": "None", "record_begin": "None", "record_end": "dict[str, Any]", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
 OF_FUNCTIONS = {**RETURNS, "eval": "Any"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
              "rshift"]
@@ -154,6 +160,7 @@ def core():
               for name in ("accumulate", "at", "outer", "reduce", "reduceat")]
     for name in "nin nout nargs ntypes types identity signature resolve_dtypes".split():
         lines += ["    @property", f"    def {name}(self) -> Any: ..."]
+    lines += ["", "", "class NoDataError(RuntimeError): ..."]
     lines += ["", "", "@final", "class CallStats:"]
     lines += [f"    {name}: int" for name in ("kernels", "fallbacks", "syncs", "calls", "unchanged")]
     lines += ["    @property", "    def as_numpy(self) -> dict[str, int]: ..."]

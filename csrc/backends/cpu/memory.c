@@ -65,6 +65,7 @@ static struct {
 static struct slab           *slabs;
 static struct fr_memory_stats stats;      /* pooled_bytes: of small and large blocks only */
 static uint64_t               high_water; /* of live_bytes, forgotten slowly: see keep_limit */
+static uint64_t               elsewhere;  /* bytes of a memory that is only counted: fr_memory_count */
 static uint64_t               n_asked;    /* blocks that are not small, so far */
 static atomic_bool            wants_ahead; /* fr_memory_look_ahead has something to do */
 static atomic_bool            touching;    /* it has pages made, without the lock: no region may go */
@@ -348,8 +349,8 @@ fr_memory_alloc(size_t n_bytes)
     if (FR_LIKELY(p != NULL)) {
         stats.n_allocs++;
         stats.live_bytes += n_bytes;
-        if (stats.live_bytes > stats.peak_bytes)
-            stats.peak_bytes = stats.live_bytes;
+        if (stats.live_bytes + elsewhere > stats.peak_bytes)
+            stats.peak_bytes = stats.live_bytes + elsewhere;
         if (stats.live_bytes > high_water)
             high_water = stats.live_bytes;
     }
@@ -421,8 +422,30 @@ void
 fr_memory_reset_peak(void)
 {
     acquire();
-    stats.peak_bytes = stats.live_bytes;
+    stats.peak_bytes = stats.live_bytes + elsewhere;
     release();
+}
+
+void
+fr_memory_count(int64_t n_bytes)
+{
+    acquire();
+    elsewhere += (uint64_t)n_bytes;
+    if (stats.live_bytes + elsewhere > stats.peak_bytes)
+        stats.peak_bytes = stats.live_bytes + elsewhere;
+    release();
+}
+
+uint64_t
+fr_memory_take_peak(uint64_t peak)
+{
+    uint64_t was;
+
+    acquire();
+    was = stats.peak_bytes;
+    stats.peak_bytes = peak > stats.live_bytes + elsewhere ? peak : stats.live_bytes + elsewhere;
+    release();
+    return was;
 }
 
 void

@@ -21,6 +21,10 @@ void  fr_memory_free(void *p, size_t n_bytes);  /* the size it was asked for wit
 void  fr_memory_look_ahead(void);
 void  fr_memory_stats(struct fr_memory_stats *);
 void  fr_memory_reset_peak(void);
+/* So many bytes more, or less, count as live where the peak is taken, though they are no memory of ours. */
+void  fr_memory_count(int64_t n_bytes);
+/* The peak so far; from here on it is this, if not more is live. */
+uint64_t fr_memory_take_peak(uint64_t peak);
 /* Gives every free block back to the system. */
 void  fr_memory_trim(void);
 

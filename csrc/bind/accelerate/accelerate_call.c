@@ -146,6 +146,7 @@ borrow_all(struct call *c, PyObject *const *args, Py_ssize_t n_args)
         }
         c->in[i] = c->loan[k].tensor;
     }
+    fr_guard_kept();
     return 1;
 }
 

@@ -68,6 +68,7 @@ borrow_all(struct entered *e)
             e->inside[i] = Py_XNewRef(e->inside[l->same_as]);
         }
     }
+    fr_guard_kept();
     return true;
 }
 

@@ -135,6 +135,7 @@ run(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
         return PyErr_NoMemory();
     while (i < n_args && (in[i] = fr_crossing_comes(args[i])))
         i++;
+    fr_guard_kept();
     callee = i == n_args ? fr_crossing_called(function) : NULL;
     if (callee)
         result = PyObject_Vectorcall(callee, in, (size_t)(n_args - (names ? PyTuple_GET_SIZE(names) : 0)), names);
@@ -247,6 +248,7 @@ crossed(PyObject *module, PyObject *args)
     struct fr_call_stats *stats;
     struct fr_habit       habit = {.n_turns = 0};
     Py_ssize_t            at = 0, n, k = 0;
+    const bool            kept = fr_call_keeps;
 
     (void)module;
     if (!PyArg_ParseTuple(args, "OO!O!OO!:crossed", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &describe,
@@ -262,7 +264,9 @@ crossed(PyObject *module, PyObject *args)
         PyTuple_SET_ITEM(names, k, Py_NewRef(key));
         list[n + k] = value;
     }
+    fr_call_keeps |= fr_device_now() == FR_DEVICE_META; /* nobody has a number for what has no data */
     out = fr_membrane_call(f, stats, &habit, list, n + k, names, describe == Py_None ? NULL : describe);
+    fr_call_keeps = kept;
     fr_free(list);
     Py_DECREF(names);
     return out;

@@ -11,7 +11,7 @@ typedef PyObject *const *fr_args;       /* as METH_FASTCALL passes them */
 #define FR_FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 
 /* ---- errors.c */
-int       fr_errors_init(void);
+int       fr_errors_init(PyObject *module);
 PyObject *fr_errors_raise(fr_status, const struct fr_err *) __attribute__((cold)); /* always NULL */
 /* 0, or -1 with the exception: FR_VALUE_OK and FR_VALUE_ERROR. */
 static inline int
@@ -131,6 +131,8 @@ fr_info_since(uint64_t now, uint64_t before) /* the counters may have been reset
     return now > before ? now - before : 0;
 }
 void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if it is pending */
+/* Told of each tensor whose value is wanted; NULL: nobody is. */
+extern FR_HIDDEN void (*fr_info_wanted)(const struct fr_tensor *);
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_syncs(void);              /* a dict */
 void      fr_info_reset(void);

@@ -1,10 +1,10 @@
 /* bind/base/errors.c -- fr_status to Python exceptions, by the last column of base/status.def. */
 #include "bind/base/base.h"
 
-static PyObject *axis_error;
+static PyObject *axis_error, *no_data_error;
 
 int
-fr_errors_init(void)
+fr_errors_init(PyObject *frit)
 {
     PyObject *module = PyImport_ImportModule("numpy.exceptions");
 
@@ -12,13 +12,22 @@ fr_errors_init(void)
         return -1;
     axis_error = PyObject_GetAttrString(module, "AxisError");
     Py_DECREF(module);
-    return axis_error ? 0 : -1;
+    no_data_error = PyErr_NewExceptionWithDoc("frit.NoDataError",
+                                              "The value of an array without data is wanted: of one on the device \"meta\", as in frit.estimate.",
+                                              PyExc_RuntimeError, NULL);
+    return axis_error && no_data_error ? PyModule_AddObjectRef(frit, "NoDataError", no_data_error) : -1;
 }
 
 static PyObject *
 axis_error_type(void)
 {
     return axis_error;
+}
+
+static PyObject *
+no_data_error_type(void)
+{
+    return no_data_error;
 }
 
 static PyObject *

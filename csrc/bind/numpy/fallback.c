@@ -391,6 +391,26 @@ is_numpys(PyObject *func)
     return yes;
 }
 
+PyObject *fr_fallback_instead;
+
+/* What somebody else says of the call; NULL without an exception: nothing. */
+static PyObject *
+ask_instead(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+{
+    PyObject *plain = fr_args_tuple(args, n), *named = PyDict_New(), *result = NULL;
+    int       st = plain && named ? 0 : -1;
+
+    for (Py_ssize_t i = 0; st == 0 && kwnames && i < PyTuple_GET_SIZE(kwnames); i++)
+        st = PyDict_SetItem(named, PyTuple_GET_ITEM(kwnames, i), args[n + i]);
+    if (st == 0)
+        result = PyObject_CallFunctionObjArgs(fr_fallback_instead, func ? func : name, plain, named, NULL);
+    Py_XDECREF(plain);
+    Py_XDECREF(named);
+    if (result == Py_NotImplemented)
+        Py_CLEAR(result);
+    return result;
+}
+
 static PyObject *
 call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
      enum fr_intent first)
@@ -398,6 +418,9 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
     bool      retry = false;
     PyObject *result;
 
+    if (FR_UNLIKELY(fr_fallback_instead != NULL) &&
+        ((result = ask_instead(func, name, args, n, kwnames)) || PyErr_Occurred()))
+        return result;
     if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0)
         return NULL;
     result = attempt(func, name, args, n, kwnames, first, false, &retry);

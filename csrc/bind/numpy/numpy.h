@@ -193,6 +193,8 @@ void      fr_fallback_names_reset(void);
 /* Calls what stands for `func` where that is written in Python of functions that are ours (python/frit/_composed.py), and
  * has a tensor among its arguments. False: there is nothing such. */
 bool      fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result);
+/* Asked before NumPy is called, as _core.meta_values says; NULL: nobody is. */
+extern FR_HIDDEN PyObject *fr_fallback_instead;
 PyObject *fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_fallback_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */

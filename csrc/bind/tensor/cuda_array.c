@@ -48,7 +48,7 @@ fr_cuda_array_get(PyObject *self, void *unused)
     if (fr_device_of(t, &device) < 0)
         return NULL;
     b = fr_backend_of(device);
-    if (device < FR_DEVICE_CUDA) /* as if it were not there: others take arrays by asking for it */
+    if (!fr_device_is_cuda(device)) /* as if it were not there: others take arrays by asking for it */
         return PyErr_Format(PyExc_AttributeError, "the tensor is on %s: __cuda_array_interface__ is about memory of a GPU",
                             fr_device_name(device));
     fr_info_sync(FR_SYNC_dlpack, t);
@@ -153,7 +153,7 @@ release(void *owner)
 
     if (!Py_IsInitialized())
         return;
-    for (int d = FR_DEVICE_CUDA; d < FR_N_DEVICES; d++)
+    for (int d = FR_DEVICE_CUDA; fr_device_is_cuda((fr_device)d); d++)
         fr_cuda_backends[d - FR_DEVICE_CUDA].wait(&fr_cuda_backends[d - FR_DEVICE_CUDA], &ignored);
     gil = PyGILState_Ensure();
     Py_DECREF((PyObject *)owner);

@@ -69,7 +69,7 @@ free_export(struct export *e)
     if (!Py_IsInitialized())
         return;
     gil = PyGILState_Ensure();
-    if (e->device >= FR_DEVICE_CUDA) { /* what goes on there comes before what the memory is next used for */
+    if (fr_device_is_cuda(e->device)) { /* what goes on there comes before what the memory is next used for */
         const struct fr_backend *b = fr_backend_of(e->device);
         struct fr_err            ignored;
 
@@ -109,7 +109,7 @@ drop_capsule(PyObject *capsule)
 static struct dl_device
 dl_device_of(fr_device d)
 {
-    return d < FR_DEVICE_CUDA ? (struct dl_device){DL_CPU, 0} : (struct dl_device){DL_CUDA, d - FR_DEVICE_CUDA};
+    return fr_device_is_cuda(d) ? (struct dl_device){DL_CUDA, d - FR_DEVICE_CUDA} : (struct dl_device){DL_CPU, 0};
 }
 
 static void
@@ -138,7 +138,7 @@ export_memory(const struct fr_tensor *t, struct export *e, void **data, struct f
     const struct fr_backend *b = fr_backend_of(e->device);
     fr_status                st;
 
-    if (e->device < FR_DEVICE_CUDA)
+    if (!fr_device_is_cuda(e->device))
         return fr_tensor_export(t, !t->readonly, data, &e->look, err);
     if ((st = fr_tensor_export_there(t, !t->readonly, data, &e->look, err)) != FR_OK || e->stream == NO_STREAM)
         return st;
@@ -208,7 +208,7 @@ stream_of(PyObject *o, fr_device device, long long *stream)
     *stream = LEGACY_STREAM;
     if (fr_args_none(o))
         return 0;
-    if (device < FR_DEVICE_CUDA) {
+    if (!fr_device_is_cuda(device)) {
         PyErr_SetString(PyExc_RuntimeError, "frit only supports stream=None for what is in the host's memory");
         return -1;
     }

@@ -102,9 +102,24 @@ scalar_subscript(PyObject *self, PyObject *key)
 static PyObject *
 scalar_repr(PyObject *self)
 {
-    PyObject *value = fr_scalar_value(self), *text = value ? PyObject_Repr(value) : NULL;
+    PyObject *text = fr_text_without_data(self), *value;
 
-    Py_XDECREF(value);
+    if (text || PyErr_Occurred() || !(value = fr_scalar_value(self)))
+        return text;
+    text = PyObject_Repr(value);
+    Py_DECREF(value);
+    return text;
+}
+
+static PyObject *
+scalar_str(PyObject *self)
+{
+    PyObject *text = fr_text_without_data(self), *value;
+
+    if (text || PyErr_Occurred() || !(value = fr_scalar_value(self)))
+        return text;
+    text = PyObject_Str(value);
+    Py_DECREF(value);
     return text;
 }
 
@@ -129,6 +144,7 @@ static PyType_Slot slots[] = {
     {Py_tp_dealloc, fr_type_dealloc},
     {Py_tp_getattro, getattro},
     {Py_tp_repr, scalar_repr},
+    {Py_tp_str, scalar_str},
     {Py_tp_hash, scalar_hash},
     {Py_tp_richcompare, fr_number_richcompare},
     {Py_mp_subscript, scalar_subscript},

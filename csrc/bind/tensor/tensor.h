@@ -189,7 +189,11 @@ PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyO
 
 /* ---- engine.c */
 PyObject *fr_engine_explain(PyObject *tensors, const char *kind);
-extern PyMethodDef fr_engine_methods[];
+extern PyMethodDef fr_engine_methods[], fr_record_methods[];
+
+/* ---- record.c */
+/* What str() says of an array without data, whose values are not known: a new reference; NULL without an exception: it has some. */
+PyObject *fr_text_without_data(PyObject *tensor);
 
 /* ---- tables of functions, one per file */
 extern PyMethodDef fr_functions_methods[], fr_reductions_methods[], fr_creation_methods[],

@@ -355,6 +355,8 @@ tensor_str(PyObject *self)
     PyObject *view, *s;
 
     fr_info_sync(FR_SYNC_print, fr_of(self));
+    if ((s = fr_text_without_data(self)) || PyErr_Occurred())
+        return s;
     view = fr_numpy_view(self, FR_VIEW_READ);
     s = view ? PyObject_Str(view) : NULL;
     Py_XDECREF(view);
@@ -377,6 +379,8 @@ tensor_repr(PyObject *self)
     const struct fr_tensor *t = fr_of(self);
     PyObject               *view, *f, *text = NULL, *kw, *args;
 
+    if ((fr_call_depth || !fr_tensor_is_pending(t)) && ((text = fr_text_without_data(self)) || PyErr_Occurred()))
+        return text;
     if (fr_call_depth) {
         fr_info_sync(FR_SYNC_print, t);
         view = fr_numpy_view(self, FR_VIEW_READ);

@@ -1,0 +1,236 @@
+/* bind/tensor/record.c -- what runtime/record.h has, and arrays without data, for python/frit/estimate.py. */
+#include "backends/backend.h"
+#include "backends/meta/meta.h"
+#include "bind/numpy/npy.h"
+#include "bind/tensor/tensor.h"
+#include "runtime/record.h"
+
+static PyObject *
+lines_of(const struct fr_record *r)
+{
+    PyObject *list = PyList_New(r->n_lines);
+
+    for (int i = 0; list && i < r->n_lines; i++) {
+        PyObject *where = fr_site_text(r->line[i].site), *pair = where ? Py_BuildValue("(Nd)", where, r->line[i].share) : NULL;
+
+        if (pair)
+            PyList_SET_ITEM(list, i, pair);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *
+row_of(const struct fr_record *r)
+{
+    PyObject *lines = lines_of(r);
+
+    if (!lines)
+        return NULL;
+    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d}", "kind", r->kind, "tier", r->tier, "why", r->why,
+                         "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device), "is_kernel",
+                         r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines, "bytes_read",
+                         (unsigned long long)r->bytes_read, "bytes_written", (unsigned long long)r->bytes_written, "bytes", r->work.bytes,
+                         "ops", fr_work_ops(&r->work), "runs", (unsigned long long)r->n_runs, "us", r->us);
+}
+
+static PyObject *
+record_begin(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    if (!fr_record_begin())
+        return PyErr_Format(PyExc_RuntimeError, "frit records already: one estimate or profile at a time");
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+meta_begin(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    fr_meta_begin();
+    fr_storages_count();
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+meta_end(PyObject *module, PyObject *unused)
+{
+    int64_t peak, live;
+
+    (void)module, (void)unused;
+    fr_meta_end(&peak, &live);
+    return Py_BuildValue("(LLL)", (long long)peak, (long long)live, (long long)fr_storages_counted());
+}
+
+/* ---- values of arrays without data */
+
+static PyObject *assume;        /* gives the bytes of an element for a dtype; or NULL */
+
+/* Whoever reads the value says what went wrong. */
+static void
+be_assumed(const struct fr_tensor *t)
+{
+    PyObject     *type, *value, *trace, *bytes;
+    struct fr_err ignored;
+
+    if (fr_tensor_device(t) != FR_DEVICE_META)
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    bytes = PyObject_CallOneArg(assume, fr_numpy_dtype(t->dtype));
+    if (bytes && PyBytes_Check(bytes) && PyBytes_GET_SIZE(bytes) == fr_dtype_size(t->dtype))
+        fr_known_assume(t, PyBytes_AS_STRING(bytes), &ignored);
+    Py_XDECREF(bytes);
+    PyErr_Restore(type, value, trace);
+}
+
+PyObject *
+fr_text_without_data(PyObject *self)
+{
+    const struct fr_tensor *t = fr_of(self);
+    struct fr_err           err;
+    bool                    is_known = true;
+    PyObject               *shape, *text;
+
+    if (FR_LIKELY(fr_tensor_device(t) != FR_DEVICE_META) || fr_errors_check(fr_known_is(t, &is_known, &err), &err) < 0 || is_known ||
+        !(shape = PyObject_GetAttrString(self, "shape")))
+        return NULL;
+    text = PyUnicode_FromFormat("<frit.Tensor %S %S without data>", fr_numpy_dtype(t->dtype), shape);
+    Py_DECREF(shape);
+    return text;
+}
+
+static PyObject *
+meta_values(PyObject *module, PyObject *args)
+{
+    PyObject *function, *hand_over;
+    int       all;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "pOO", &all, &function, &hand_over))
+        return NULL;
+    fr_known_all = all;
+    Py_XSETREF(assume, function == Py_None ? NULL : Py_NewRef(function));
+    fr_info_wanted = assume ? be_assumed : NULL;
+    Py_XSETREF(fr_fallback_instead, hand_over == Py_None ? NULL : Py_NewRef(hand_over));
+    Py_RETURN_NONE;
+}
+
+static PyObject *
+meta_known(PyObject *module, PyObject *tensor)
+{
+    struct fr_err err;
+    bool          yes = true;
+
+    (void)module;
+    if (fr_is_tensor(tensor) && fr_errors_check(fr_known_is(fr_of(tensor), &yes, &err), &err) < 0)
+        return NULL;
+    return PyBool_FromLong(yes);
+}
+
+static PyObject *
+record_end(PyObject *module, PyObject *unused)
+{
+    struct fr_recording r;
+    PyObject           *rows;
+
+    (void)module, (void)unused;
+    fr_record_end(&r);
+    rows = r.is_full ? PyErr_NoMemory() : PyList_New(r.n);
+    for (int i = 0; rows && i < r.n; i++) {
+        PyObject *row = row_of(&r.of[i]);
+
+        if (row)
+            PyList_SET_ITEM(rows, i, row);
+        else
+            Py_CLEAR(rows);
+    }
+    if (rows)
+        rows = Py_BuildValue("{s:N,s:K,s:L,s:K}", "rows", rows, "evals", (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes,
+                             "first_peak_bytes", (unsigned long long)r.first_peak_bytes);
+    fr_recording_clear(&r);
+    return rows;
+}
+
+/* ---- arrays without data */
+
+struct without {
+    PyObject *array;        /* whose values are known; or NULL */
+    void     *at;
+    size_t    n_bytes;
+};
+
+static void
+forget(void *owner)
+{
+    struct without  *w = owner;
+    PyGILState_STATE gil;
+
+    if (!Py_IsInitialized())
+        return;
+    fr_meta_forget(w->at, w->n_bytes);
+    gil = PyGILState_Ensure();
+    Py_XDECREF(w->array);
+    PyGILState_Release(gil);
+    PyMem_RawFree(w);
+}
+
+static PyObject *
+meta_like(PyObject *module, PyObject *args)
+{
+    PyObject        *shape, *type, *array;
+    int              columns;
+    int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], size, n = 1;
+    int              ndim;
+    fr_dtype         dtype;
+    struct without  *w;
+    struct fr_tensor t;
+    struct fr_err    err;
+    fr_status        st = FR_OK;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OOOp", &shape, &type, &array, &columns) || fr_args_dims(shape, false, &ndim, dims) < 0 ||
+        fr_numpy_to_dtype(type, FR_F64, &dtype) < 0)
+        return NULL;
+    size = fr_dtype_size(dtype);
+    if (fr_errors_check(fr_dims_count(ndim, dims, (int)size, &n, &err), &err) < 0)
+        return NULL;
+    n = size;
+    for (int i = 0, k; i < ndim; i++, n *= dims[k]) {
+        k = columns ? i : ndim - 1 - i;
+        strides[k] = n;
+    }
+    if (!(w = PyMem_RawMalloc(sizeof *w)))
+        return PyErr_NoMemory();
+    *w = (struct without){.array = array == Py_None ? NULL : Py_NewRef(array), .n_bytes = (size_t)n};
+    if (!(w->at = fr_meta_reserve(w->n_bytes)))
+        st = fr_fail(&err, FR_ENOMEM, "an array of %lld bytes", (long long)n);
+    if (st == FR_OK && w->array)
+        st = fr_meta_know(w->at, PyArray_BYTES(fr_array(array)), w->n_bytes, false, &err);
+    if (st == FR_OK)
+        st = fr_tensor_from_memory(w->at, FR_DEVICE_META, dtype, ndim, dims, strides, false, forget, w, &t, &err);
+    if (st != FR_OK)
+        forget(w);
+    return fr_type_result(st, &t, &err);
+}
+
+PyMethodDef fr_record_methods[] = {
+    {"record_begin", record_begin, METH_NOARGS, "record_begin()\n--\n\nRecords what is computed from here on. RuntimeError: it does so already."},
+    {"record_end", record_end, METH_NOARGS, "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals."},
+    {"meta_begin", meta_begin, METH_NOARGS,
+     "meta_begin()\n--\n\nFrom here on arrays without data count in the peak of memory as if they were there."},
+    {"meta_end", meta_end, METH_NOARGS,
+     "meta_end()\n--\n\n(the most bytes of arrays with and without data since meta_begin(), those in use now), beside those at its time; and the\n"
+     "most that NumPy would have had for results and temporaries without data."},
+    {"meta_values", meta_values, METH_VARARGS,
+     "meta_values(all, assume, instead, /)\n--\n\n"
+     "How values of arrays without data are found: whether all that follows from known ones is computed; assume(dtype) gives the bytes\n"
+     "of an element where one that is not known is wanted; instead(function or name, args, kwargs) is asked before NumPy is called with\n"
+     "such arrays, and gives the result or NotImplemented. None: nobody is asked."},
+    {"meta_known", meta_known, METH_O, "meta_known(tensor, /)\n--\n\nWhether its values are known, computed as far as can be."},
+    {"meta_like", meta_like, METH_VARARGS,
+     "meta_like(shape, dtype, array, columns, /)\n--\n\n"
+     "A Tensor without data, in C order, or with `columns` in Fortran's; its values are those of the array, which lies so, unless that\n"
+     "is None, until something is stored over them."},
+    {NULL, NULL, 0, NULL},
+};

@@ -1,0 +1,252 @@
+"""frit.estimate(f)(*args): what a call would take, in bytes, operations and time, without computing it."""
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from . import _core
+from ._limits import Difference, bytes_of, first_array, max_batch
+from ._meta import META, Handed, HandOver, Restored, arrays_bytes, copied, element, where_text
+from ._units import bytes_text, count_text, time_text
+
+_one_at_a_time = threading.RLock()
+
+
+class Kernel(NamedTuple):
+    """What is the same in all its runs of one kernel, matrix product or copy."""
+
+    kind: str               # "map", "row reduction", "reduction", "scan", "copy" and so on
+    operations: str         # their names, a space between them
+    shape: str              # over which it runs
+    lines: tuple[tuple[str, float], ...]    # ("file.py:12 in f", its share of the time)
+    runs: int
+    us: float               # microseconds of all runs together
+    bytes_read: int         # of one run
+    bytes_written: int
+    ops: float              # operations of one run
+    tier: str               # "jitted", "interpreted", "precompiled", "products"
+    device: str
+    arrays: int             # that one run does at once
+    is_kernel: bool         # and no second part of one, or matrix product
+    why: str | None         # it was not merged with its neighbour
+
+
+class Line(NamedTuple):
+    """What a line of the user's code takes."""
+
+    where: str
+    us: float
+    bytes: float
+    ops: float
+
+
+class Estimate:
+    """What a call would take. `print()` it for a table.
+
+    peak_bytes          the most memory of arrays that frit has at one time: results and temporaries, to the byte
+    numpy_bytes         the most memory of results and temporaries that NumPy would have, beside what its functions need inside
+    first_peak_bytes    as peak_bytes, at most, while there is no plan, or where Python's own loops are sooner: then operations
+                        are taken one by one, as by NumPy
+    result_bytes        of which the results stay
+    argument_bytes      of the arrays and ShapeDtypes among the arguments
+    us                  microseconds of all kernels
+    bytes, ops          moved to and from memory, and operations, of all kernels
+    kernels             what runs, as a list of Kernel
+    fallbacks           NumPy functions that are called with arrays, by name: what they take themselves is not known
+    handed              of those the calls with arrays without data: their lines, and the bytes of what they make
+    syncs               how often, and for what, Python needs a value
+    stopped             None, or why the estimate ends before the function does: it needs a value that is not known
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.peak_bytes = self.first_peak_bytes = self.numpy_bytes = self.result_bytes = self.argument_bytes = 0
+        self.kernels: list[Kernel] = []
+        self.fallbacks: dict[str, int] = {}
+        self.handed: list[Handed] = []
+        self.syncs: dict[str, int] = {}
+        self.stopped: str | None = None
+        self.call: Any = None
+
+    @property
+    def us(self) -> float:
+        return sum(k.us for k in self.kernels)
+
+    @property
+    def bytes(self) -> int:
+        return sum(k.runs * (k.bytes_read + k.bytes_written) for k in self.kernels)
+
+    @property
+    def ops(self) -> float:
+        return sum(k.runs * k.ops for k in self.kernels)
+
+    @property
+    def total_bytes(self) -> int:
+        """Arguments and what frit has beside them: what the call needs of the machine's memory."""
+        return self.argument_bytes + self.peak_bytes + sum(h.calls * h.result_bytes for h in self.handed)
+
+    @property
+    def lines(self) -> list[Line]:
+        """Lines of the user's code, those that take longest first."""
+        found: dict[str, list[float]] = {}
+        for k in self.kernels:
+            for where, share in k.lines:
+                line = found.setdefault(where, [0, 0, 0])
+                line[0] += share * k.us
+                line[1] += share * k.runs * (k.bytes_read + k.bytes_written)
+                line[2] += share * k.runs * k.ops
+        return sorted((Line(where, *sums) for where, sums in found.items()), key=lambda at: -at.us)
+
+    def diff(self, before: Estimate) -> Difference:
+        """What this one has more than one before."""
+        return Difference(before.as_dict(), self.as_dict())
+
+    def check(self, memory: int | str | None = None, axis: int = 0) -> None:
+        """MemoryError: the call needs more than `memory` (bytes, text like "16 GB", or None for what this machine has left); it
+        says how many elements along `axis` would fit."""
+        most = bytes_of(memory)
+        if self.total_bytes <= most:
+            return
+        function, args, kwargs, values, unknown = self.call
+        try:
+            n = max_batch(function, axis, most, values=values, unknown=unknown)(*args, **kwargs)
+            first = first_array([args, kwargs])
+            fits = f"{n:,} elements along axis {axis} of {first.shape} would fit"
+        except (MemoryError, ValueError) as error:
+            fits = str(error)
+        raise MemoryError(f"{self.name} needs {bytes_text(self.total_bytes)} ({bytes_text(self.argument_bytes)} arguments, "
+                          f"{bytes_text(self.peak_bytes)} results and temporaries), and there are {bytes_text(most)}: {fits}")
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(e.as_dict()["kernels"])."""
+        numbers = ("name", "peak_bytes", "first_peak_bytes", "numpy_bytes", "result_bytes", "argument_bytes", "us", "bytes",
+                   "ops")
+        return {**{k: getattr(self, k) for k in numbers}, "kernels": [k._asdict() for k in self.kernels],
+                "lines": [at._asdict() for at in self.lines], "handed": [h._asdict() for h in self.handed],
+                "fallbacks": dict(self.fallbacks), "syncs": dict(self.syncs), "stopped": self.stopped}
+
+    def __str__(self) -> str:
+        return "\n".join(self._text())
+
+    def __repr__(self) -> str:
+        return f"<frit.Estimate of {self.name}: peak {bytes_text(self.peak_bytes)}, {time_text(self.us)}>"
+
+    def _text(self) -> Iterator[str]:
+        n = sum(k.runs for k in self.kernels if k.is_kernel)
+        yield (f"{self.name}: {time_text(self.us)} in {n} kernel{'' if n == 1 else 's'}, peak {bytes_text(self.peak_bytes)} "
+               f"({bytes_text(self.result_bytes)} results) beside {bytes_text(self.argument_bytes)} arguments; "
+               f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations")
+        if self.stopped:
+            yield f"  ends early: {self.stopped}"
+        for title, counts in (("handed to NumPy, of which the time and memory are not known", self.fallbacks),
+                              ("values that Python needs", self.syncs)):
+            if counts:
+                yield f"  {title}: " + ", ".join(f"{name} {k}" for name, k in sorted(counts.items()))
+        if self.kernels:
+            yield "       time   runs       moved         ops  kernel"
+        for k in sorted(self.kernels, key=lambda k: -k.us):
+            text = k.operations if len(k.operations) < 70 else k.operations[:66] + " ..."
+            yield (f"  {time_text(k.us):>9} {k.runs:6} {bytes_text(k.runs * (k.bytes_read + k.bytes_written)):>11} "
+                   f"{count_text(k.runs * k.ops):>11}  {k.kind} over {k.shape}: {text}")
+        if self.kernels:
+            yield "       time       moved  line"
+        for at in self.lines:
+            yield f"  {time_text(at.us):>9} {bytes_text(at.bytes):>11}  {at.where}"
+
+
+def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)}
+
+
+def _merged(lines: list[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
+    """Instructions of one line as that line."""
+    found: dict[str, float] = {}
+    for where, share in lines:
+        found[where] = found.get(where, 0) + share
+    return tuple(found.items())
+
+
+def _kernels(rows: list[dict[str, Any]]) -> list[Kernel]:
+    """What does the same in several plans is one, with all their runs."""
+    found: dict[tuple[Any, ...], Kernel] = {}
+    for r in rows:
+        k = Kernel(lines=_merged(r["lines"]), **{name: r[name] for name in Kernel._fields if name != "lines"})
+        key = k._replace(runs=0, us=0.0)
+        same = found.get(key)
+        found[key] = k if same is None else same._replace(runs=same.runs + k.runs, us=same.us + k.us)
+    return list(found.values())
+
+
+def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, values: str, unknown: Any) -> None:
+    """Fills `out` with what called() would take; what that gives lives until it is counted."""
+    if values not in ("small", "all"):
+        raise ValueError(f"estimate(): values is 'small' or 'all', not {values!r}")
+    assume = None if unknown is None else element(unknown)
+    hand_over = HandOver()
+    result = None
+    with _one_at_a_time:
+        before = _core.stats()
+        _core.record_begin()
+        live = _core.device_memory(META)["live_bytes"]
+        _core.meta_begin()
+        _core.meta_values(values == "all", assume, hand_over)
+        _core.device_enter(META)
+        try:
+            result = called()
+            _core.eval(result)
+        except _core.NoDataError as error:
+            out.stopped = str(error) + where_text(error)
+        finally:
+            _core.device_leave()
+            _core.meta_values(False, None, None)
+            out.peak_bytes, out.result_bytes, out.numpy_bytes = _core.meta_end()
+            recorded = _core.record_end()
+            del result
+            if restored is not None:
+                restored.restore()
+        after = _core.stats()
+    out.first_peak_bytes = max(out.peak_bytes, out.numpy_bytes, recorded["first_peak_bytes"] - live)
+    out.kernels = _kernels(recorded["rows"])
+    out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
+    out.handed = hand_over.calls()
+    out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})
+
+
+def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: str, unknown: Any) -> Estimate:
+    from .accelerate import _unwrap, accelerate
+
+    function = _unwrap(function)
+    out = Estimate(getattr(function, "__qualname__", None) or repr(function))
+    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], {})
+    out.call = function, args, kwargs, values, unknown
+    function, args, kwargs = copied((function, args, kwargs))
+    fast = accelerate(function, results="tensors")
+
+    def called() -> Any:
+        return fast(*args, **kwargs), args, kwargs
+    run(out, called, Restored(function), values, unknown)
+    return out
+
+
+def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None) -> Callable[..., Estimate]:
+    """A function that tells what a call of `function` would take, without computing it: memory to the byte, bytes moved,
+    operations, and time, per kernel and per line of code.
+
+        print(frit.estimate(step)(frit.ShapeDtype((4096, 1024), "f4"), weights))
+
+    Arguments are arrays or ShapeDtypes, in any containers and objects. The function itself runs, as Python, on arrays without
+    data (device "meta"); what it does to arrays, objects that are arguments, and names of its module is undone.
+
+    `values`: "small", and what follows from small arrays that are there is computed, so that its values are known, or "all", and
+    whatever follows from arrays that are there is: then the estimate takes as long as a call, and memory as well.
+    `unknown`: where Python needs a value that is not known, as in `if x.sum() > 0`, the estimate ends, and `stopped` says where;
+    or it is this number. A mask is taken to choose all elements, and an index to be right.
+
+    TypeError: arguments that cannot be copied. What the function raises itself is raised.
+    """
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Estimate:
+        return estimated(function, args, kwargs, values, unknown)
+    return call

@@ -1,0 +1,232 @@
+"""What a function is called with, and what stands for NumPy, where arrays have no data (device "meta"): for _estimate.py."""
+from __future__ import annotations
+
+import functools
+import io
+import os
+import pickle
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy
+
+from . import _core
+
+META = "meta"
+
+
+class ShapeDtype:
+    """An array that is not there: its `shape`, a tuple of ints, its `dtype`, and its order, "C" or "F".
+    Stands for an argument of a function that is estimated, so that no memory is needed for it.
+
+        frit.estimate(f)(frit.ShapeDtype((1 << 20, 1024), "f4"))
+    """
+
+    __slots__ = ("dtype", "order", "shape")
+    __module__ = "frit"
+
+    def __init__(self, shape: int | tuple[int, ...], dtype: Any = "f8", order: str = "C") -> None:
+        if order not in ("C", "F"):
+            raise ValueError(f"ShapeDtype(): order is 'C' or 'F', not {order!r}")
+        self.order = order
+        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.dtype: numpy.dtype[Any] = numpy.dtype(dtype)
+        self._tensor()      # raises what is wrong with either
+
+    def _tensor(self) -> Any:
+        return _core.meta_like(self.shape, self.dtype, None, self.order == "F")
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        n = 1
+        for d in self.shape:
+            n *= d
+        return n
+
+    @property
+    def nbytes(self) -> int:
+        return self.size * self.dtype.itemsize
+
+    def __repr__(self) -> str:
+        return f"frit.ShapeDtype({self.shape}, {self.dtype.str!r}, {self.order!r})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ShapeDtype) and (self.shape, self.dtype, self.order) == (other.shape, other.dtype, other.order)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.dtype, self.order))
+
+
+# ---- what the function is called with ----
+
+_KEPT: tuple[type, ...] = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, numpy.ndarray, numpy.generic,
+                           numpy.dtype, _core.Tensor)
+
+
+class _Copier(pickle.Pickler):
+    """Copies arguments with all that they hold, but for arrays and what has no state that a call could change: what the function
+    does to objects, it does to copies."""
+
+    def __init__(self) -> None:
+        self.file = io.BytesIO()
+        self.kept: list[Any] = []
+        super().__init__(self.file, protocol=5)
+
+    def persistent_id(self, o: Any) -> int | None:
+        if isinstance(o, ShapeDtype):
+            o = o._tensor()
+        elif isinstance(o, _core.Tensor) and o.device != META:
+            o = _core.meta_like(o.shape, o.dtype, numpy.array(o, order="C"), False)
+        elif not (isinstance(o, _KEPT) or (type(o).__flags__ & _HEAP == 0 and type(o) not in _COPIED)):
+            return None
+        self.kept.append(o)
+        return len(self.kept) - 1
+
+    def copy(self, o: Any) -> Any:
+        self.dump(o)
+        self.file.seek(0)
+        reader = pickle.Unpickler(self.file)
+        reader.persistent_load = self.kept.__getitem__     # type: ignore[method-assign]
+        return reader.load()
+
+
+_HEAP = 1 << 9      # Py_TPFLAGS_HEAPTYPE: a class of Python's; others are kept, but for
+_COPIED: set[type] = {list, tuple, dict, set, frozenset, int, float, complex, str, bytes, bool, type(None), bytearray,
+                       slice, range, types.MethodType, types.SimpleNamespace, functools.partial}
+
+
+def copied(values: Any) -> Any:
+    try:
+        return _Copier().copy(values)
+    except Exception as error:
+        raise TypeError(f"estimate(): the arguments cannot be copied, so that the call leaves them alone: {error}") from error
+
+
+def arrays_bytes(o: Any, seen: dict[int, Any]) -> int:
+    """Bytes of the arrays in lists, tuples, dicts and attributes, each once."""
+    if id(o) in seen:
+        return 0
+    seen[id(o)] = o
+    if isinstance(o, ShapeDtype):
+        return o.nbytes
+    if isinstance(o, numpy.ndarray):
+        root = o
+        while isinstance(root.base, numpy.ndarray):
+            root = root.base
+        return o.nbytes if root is o else arrays_bytes(root, seen)
+    if isinstance(o, (list, tuple, set, frozenset)):
+        return sum(arrays_bytes(x, seen) for x in o)
+    if isinstance(o, dict):
+        return sum(arrays_bytes(x, seen) for x in o.values())
+    state = getattr(o, "__dict__", None)
+    return arrays_bytes(state, seen) if isinstance(state, dict) and not isinstance(o, (type, types.ModuleType)) else 0
+
+
+class Restored:
+    """What the function's module and cells name before the call is what they name after it."""
+
+    def __init__(self, function: Any) -> None:
+        while isinstance(function, (functools.partial, types.MethodType)):
+            function = function.func if isinstance(function, functools.partial) else function.__func__
+        self.names = getattr(function, "__globals__", {})
+        self.before = dict(self.names)
+        self.cells = [(c, c.cell_contents) for c in getattr(function, "__closure__", None) or () if _is_set(c)]
+
+    def restore(self) -> None:
+        for name in [n for n in self.names if n not in self.before]:
+            del self.names[name]
+        for name, value in self.before.items():
+            if self.names.get(name, self) is not value:
+                self.names[name] = value
+        for cell, value in self.cells:
+            if not _is_set(cell) or cell.cell_contents is not value:
+                cell.cell_contents = value
+
+
+def _is_set(cell: types.CellType) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:
+        return False
+
+
+# ---- what NumPy is asked for ----
+
+class Handed(NamedTuple):
+    """Calls of a NumPy function that frit does not do itself, on one line."""
+
+    name: str
+    where: str
+    calls: int
+    result_bytes: int       # of each; what NumPy has beside them, and for how long it computes, is not known
+
+
+class HandOver:
+    """Stands for NumPy's functions where arrays have no data."""
+
+    def __init__(self) -> None:
+        self.found: dict[tuple[str, str, int], int] = {}
+        self.at_most: set[str] = set()
+
+    def __call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        from ._shapes import result_of
+        if all(map(_is_known, (*args, *kwargs.values()))):
+            return NotImplemented       # NumPy computes it
+        name = function if isinstance(function, str) else getattr(function, "__name__", repr(function))
+        shapes = result_of(function, tuple(map(_shape_of, args)), {k: _shape_of(v) for k, v in kwargs.items()})
+        if shapes is NotImplemented:
+            raise _core.NoDataError(f"{name} is handed to NumPy, and what it makes of an array without data is not known")
+        where = _core.site_text(_core.site_here())
+        size = 0
+
+        def made(s: Any) -> Any:
+            nonlocal size
+            if isinstance(s, tuple) and not hasattr(s, "most"):
+                return tuple(map(made, s))
+            if s.most:
+                self.at_most.add(f"{name} at {where}")
+            array = ShapeDtype(s.shape, s.dtype)
+            size += array.nbytes
+            return array._tensor()
+        result = made(shapes)
+        self.found[name, where, size] = self.found.get((name, where, size), 0) + 1
+        return result
+
+    def calls(self) -> list[Handed]:
+        return [Handed(name, where, n, size) for (name, where, size), n in self.found.items()]
+
+
+def _is_known(x: Any) -> bool:
+    if isinstance(x, (list, tuple)):
+        return all(map(_is_known, x))
+    return not isinstance(x, _core.Tensor) or _core.meta_known(x)
+
+
+def _shape_of(x: Any) -> Any:
+    from ._shapes import Shape
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_shape_of, x)) if type(x) in (list, tuple) else x
+    return Shape(x.shape, x.dtype) if isinstance(x, _core.Tensor) else x
+
+
+def where_text(error: BaseException) -> str:
+    """The innermost line of the user's code."""
+    here, found, trace = os.path.dirname(__file__), None, error.__traceback__
+    while trace is not None:
+        code = trace.tb_frame.f_code
+        if not code.co_filename.startswith((here, os.path.dirname(numpy.__file__))):
+            found = f"{code.co_filename}:{trace.tb_lineno} in {code.co_qualname}"
+        trace = trace.tb_next
+    return f" at {found}" if found else ""
+
+
+def element(value: Any) -> Callable[[Any], bytes]:
+    """The bytes of a number as an element of a dtype."""
+    if not isinstance(value, (int, float, complex, numpy.generic)):
+        raise TypeError(f"estimate(): unknown is a number, or None, not {type(value).__name__}")
+    return lambda dtype: numpy.asarray(value).astype(dtype).tobytes()

@@ -1,0 +1,430 @@
+"""frit.estimate: memory to the byte, on programs that are also run; what it leaves alone; and what it says of what it cannot know."""
+import functools
+import json
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+import frit
+from benchmarks.cases import CASES
+from benchmarks.generated import Function
+from frit import _core
+from frit._shapes import RULES, Shape, result_of
+
+from .common import SOAK
+from .estimates import allocated, compare, quietly
+from .fuzz import more, run as fuzz_run
+
+S = frit.ShapeDtype
+MOST_BYTES = 5_000_000      # of a case's inputs, in make check
+
+
+# ---- memory, beside what the allocator has ----
+
+def small_cases():
+    for case in CASES:
+        inputs = case.inputs()
+        if sum(x.nbytes for x in inputs) <= (1 << 40 if SOAK else MOST_BYTES):
+            yield pytest.param(case, inputs, id=case.name)
+
+
+@pytest.mark.parametrize("case, inputs", small_cases())
+def test_the_memory_of_the_cases_is_as_estimated(case, inputs):
+    c = compare(lambda *a: case.run(np, *a), inputs)
+    assert c.is_exact and not c.is_unsafe and not c.stopped, c
+    by_shapes = compare(lambda *a: case.run(np, *a), inputs, values="small", shapes=True)
+    assert by_shapes.predicted == c.predicted, by_shapes
+
+
+@pytest.mark.parametrize("size", [1000, 30_000])
+def test_the_memory_of_generated_functions_is_as_estimated(size):
+    n = 0
+    for index in range((400 if SOAK else 36)):
+        f = Function(3, index, size)
+        names = {"np": np}
+        exec(f.text, names)
+        rng = np.random.default_rng(index)
+        inputs = [rng.integers(0, 100, shape).astype(dtype) if np.dtype(dtype).kind in "iu" else
+                  rng.standard_normal(shape).astype(dtype) for dtype, shape in f.inputs]
+        c = compare(names["f"], inputs)
+        assert c.is_exact and not c.is_unsafe and not c.handed, (f.text, c)
+        n += c.planned > 0
+    assert n == index + 1
+
+
+def random_program(seed):
+    """(function, its arrays) of the fuzzer's, or None."""
+    features = [f for f in more.FEATURES if f not in more.KNOWN]
+    form = next(iter(fuzz_run.FORMS))
+    try:
+        lines = more.draw(seed, features, True).lines
+        want, _ = fuzz_run.run(lines, fuzz_run.reference, lambda *v: None)
+        text, made = fuzz_run.as_function(lines, want, form)
+        names = {"xp": np, "np": np, **fuzz_run.MODULES}
+        exec(text, names)
+        arrays = [eval(how, {"data": fuzz_run.data}) for how in made.values()]
+        quietly(names["f"], *[a.copy(order="K") for a in arrays])
+    except Exception:
+        return None
+    return names["f"], arrays
+
+
+@pytest.mark.parametrize("seeds", [range(k, k + 20) for k in range(0, 2400 if SOAK else 60, 20)], ids=lambda r: f"{r.start}")
+def test_the_memory_of_random_programs_is_as_estimated(seeds):
+    n = 0
+    for program in filter(None, map(random_program, seeds)):
+        c = compare(*program)
+        assert not c.is_unsafe and not c.stopped, (seeds, c)
+        assert c.is_exact or c.handed, (seeds, c)
+        n += 1
+    assert n > len(seeds) // 2
+
+
+def test_by_shapes_alone_the_memory_of_random_programs_is_never_more_than_estimated():
+    n = n_exact = 0
+    for seed in range((600 if SOAK else 60)):
+        program = random_program(seed)
+        if program is None:
+            continue
+        try:
+            c = compare(*program, values="small", shapes=True)
+        except (IndexError, ValueError, TypeError) as error:    # what depends on values may be wrong with others
+            assert "data" in str(error) or "index" in str(error) or "size" in str(error), (seed, error)
+            continue
+        if c.stopped or c.handed:
+            continue
+        assert not c.is_unsafe, (seed, c)
+        n += 1
+        n_exact += c.is_exact
+    assert n >= 5 and n_exact >= n * 0.8
+
+
+def test_what_reuses_memory_and_what_runs_in_bands_is_as_estimated():
+    def steps(x, n):
+        for _ in range(n):
+            x = np.tanh(x) * 0.5 + x.mean(axis=1, keepdims=True)
+        return x
+
+    def in_bands(x):
+        c = np.cumsum(x, 1)
+        return (c[:, 20:] - c[:, :-20]) / 20
+    for f, args in ((steps, (np.ones((500, 400)), 4)), (in_bands, (np.ones((1000, 1000), "f4"),))):
+        c = compare(f, args)
+        assert c.is_exact and c.planned > 0, c
+
+
+# ---- what is counted ----
+
+def test_bytes_operations_kernels_and_lines():
+    def f(x, y):
+        z = np.exp(x - x.max(axis=1, keepdims=True)) * y
+        return z.sum(axis=1)
+    e = frit.estimate(f)(S((1000, 500)), S((1000, 500)))
+    assert [k.operations for k in e.kernels] == ["max subtract exp multiply sum"] and e.kernels[0].runs == 1
+    assert e.bytes == (2 * 500_000 + 1000) * 8 and e.ops == 5 * 500_000 and e.argument_bytes == 8_000_000
+    assert e.peak_bytes == e.result_bytes == 8000 and e.total_bytes == 8_008_000 and e.us > 0
+    assert [at.where.rpartition(":")[2] for at in e.lines] == [f"{f.__code__.co_firstlineno + k} in {f.__qualname__}" for k in (1, 2)]
+    assert sum(at.us for at in e.lines) == pytest.approx(e.us) and sum(at.ops for at in e.lines) == pytest.approx(e.ops)
+    assert json.loads(json.dumps(e.as_dict()))["kernels"][0]["shape"] == "(1000, 500)"
+    assert "max subtract exp multiply sum" in str(e) and "peak 8 kB" in repr(e)
+
+
+def test_a_loop_is_one_kernel_with_a_count():
+    def f(x):
+        for _ in range(5):
+            x = np.sin(x)
+            if x.shape[0] > 3:
+                frit.eval(x)
+        return x
+    e = frit.estimate(f)(S(1000))
+    assert [(k.operations, k.runs) for k in e.kernels] == [("sin", 5)] and len(e.lines) == 1
+
+
+def test_a_product_counts_its_multiplications():
+    e = frit.estimate(lambda a, b: a @ b)(S((30, 40)), S((40, 50)))
+    assert e.ops == 2 * 30 * 40 * 50 and e.bytes == 8 * (30 * 40 + 40 * 50 + 30 * 50) and e.peak_bytes == 8 * 30 * 50
+
+
+def test_nothing_is_computed_allocated_or_counted():
+    x = np.ones((300, 300))
+    frit.eval(frit.asarray(x) + 1)
+    before, live = frit.stats(), _core.device_memory("meta")["live_bytes"]
+    frit.estimate(lambda a: np.tanh(a @ a).sum())(x)
+    e = frit.estimate(lambda a: np.tanh(a) + 1)(S((1 << 18, 1 << 18)))
+    assert e.peak_bytes == 8 << 36      # no machine has it
+    after = frit.stats()
+    for what in ("kernels", "peak_bytes", "live_bytes", "evals", "bytes_read"):
+        assert after[what] == before[what], what
+    assert _core.device_memory("meta")["live_bytes"] == live
+
+
+# ---- what is left alone ----
+
+class Model:
+    def __init__(self):
+        self.w = np.ones((50, 50))
+        self.history = []
+        self.n = 0
+
+    def step(self, x):
+        self.w = self.w - 0.1 * (x.T @ x)
+        self.w *= 2
+        self.n += 1
+        self.history.append(self.w.sum())
+        return self.w
+
+
+STATE = np.zeros(10)
+
+
+def changes_its_module(x):
+    global STATE, NEW
+    STATE += 1
+    STATE = STATE + x
+    NEW = x
+    return STATE
+
+
+def test_arguments_objects_and_the_module_are_as_before():
+    m, x = Model(), np.ones((100, 50))
+    e = frit.estimate(m.step)(x)
+    assert not e.stopped and e.name == "Model.step" and e.argument_bytes == x.nbytes + m.w.nbytes
+    assert type(m.w) is np.ndarray and (m.w == 1).all() and m.history == [] and m.n == 0
+
+    def writes(a, items, table):
+        a += 1
+        items[0] *= 2
+        items.append(a)
+        table["b"] = a * 2
+    a, items, table = np.ones(5), [np.ones(3)], {"a": np.ones(2)}
+    assert not frit.estimate(writes)(a, items, table).stopped
+    assert (a == 1).all() and len(items) == 1 and (items[0] == 1).all() and list(table) == ["a"]
+
+    state = STATE
+    assert not frit.estimate(changes_its_module)(np.ones(10)).stopped
+    assert STATE is state and (STATE == 0).all() and "NEW" not in globals()
+    assert (frit.accelerate(changes_its_module)(np.ones(10)) == 2).all()    # and all goes on as ever
+
+
+def test_tensors_are_as_before():
+    t = frit.asarray(np.ones(100))
+
+    def writes(t):
+        t += 1
+        return t.sum()
+    assert not frit.estimate(writes)(t).stopped
+    assert t.device == "cpu" and float(t.sum()) == 100 and float(frit.asarray(t).max()) == 1
+
+
+def test_what_the_function_raises_is_raised_and_all_is_as_before():
+    before = frit.stats()["peak_bytes"]
+
+    def f(x):
+        x += 1
+        raise KeyError("mine")
+    x = np.ones(5)
+    with pytest.raises(KeyError, match="mine"):
+        frit.estimate(f)(x)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        frit.estimate(lambda a, b: a + b)(S(3), S(4))
+    assert (x == 1).all() and frit.stats()["peak_bytes"] == before
+    assert frit.estimate(lambda a: a + 1)(x).peak_bytes == 40
+
+
+@pytest.mark.parametrize("make", [
+    lambda f: f, frit.accelerate, lambda f: functools.partial(f, b=np.ones(8)), lambda f: frit.accelerate(device="cpu")(f)])
+def test_functions_of_every_kind(make):
+    def f(a, b=2.0):
+        return np.exp(a) * b
+    assert frit.estimate(make(f))(S(8)).peak_bytes == 64
+
+
+def test_one_at_a_time():
+    def nested(x):
+        return frit.estimate(np.sin)(S(3))
+    with pytest.raises(RuntimeError, match="one estimate or profile at a time"):
+        frit.estimate(nested)(S(3))
+    found = []
+    threads = [threading.Thread(target=lambda n=n: found.append(
+        (n, frit.estimate(lambda a: np.tanh(a) + 1)(S(n)).peak_bytes))) for n in range(100, 120)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert sorted(found) == [(n, 8 * n) for n in range(100, 120)]
+
+
+# ---- values ----
+
+def converges(x):
+    n = 0
+    while (x * x).sum() > 1 and n < 50:
+        x = x * 0.5
+        n += 1
+    return x
+
+
+def test_small_values_that_are_there_are_known():
+    e = frit.estimate(converges)(np.full(100, 2.0))
+    assert not e.stopped and e.syncs["bool"] == 6
+    sizes = np.array([3, 4, 5])
+
+    def f(x):
+        return [np.ones(int(n)) + x for n in sizes * 2] + [x] * int(np.ceil(sizes.mean()))
+    assert len([k for k in frit.estimate(f)(S(1)).kernels]) and not frit.estimate(f)(S(1)).stopped
+
+
+def test_a_value_that_is_not_known_ends_the_estimate_at_its_line():
+    e = frit.estimate(converges)(S(100))
+    line = converges.__code__.co_firstlineno + 2
+    assert e.stopped.endswith(f"test_estimate.py:{line} in converges") and len(e.kernels) == 1
+    large = frit.estimate(converges)(np.full(1_000_000, 2.0))
+    assert large.stopped
+    assert not frit.estimate(converges, values="all")(np.full(1_000_000, 2.0)).stopped
+
+
+def test_a_value_that_is_assumed():
+    assert frit.estimate(converges, unknown=2.0)(S(100)).kernels[-1].runs + 2 >= 50
+    assert sum(k.runs for k in frit.estimate(converges, unknown=0)(S(100)).kernels) == 1
+    with pytest.raises(TypeError, match="unknown is a number"):
+        frit.estimate(converges, unknown="many")(S(100))
+    with pytest.raises(ValueError, match="'small' or 'all'"):
+        frit.estimate(converges, values="some")(S(100))
+
+
+@pytest.mark.parametrize("look", [float, bool, int, complex, np.asarray, lambda x: x.tolist(), lambda x: x.item(), memoryview,
+                                  lambda x: x.tobytes(), lambda x: 1 if x > 0 else 2, lambda x: [1][x.astype(int)],
+                                  lambda x: x.to_device("cpu"), lambda x: list(x[None]), lambda x: x.__dlpack__(), lambda x: f"{x:.3f}"], ids=str)
+def test_whoever_looks_at_what_has_no_data_is_told(look):
+    t = frit.zeros((), device="meta") + S(1)._tensor()[0]
+    with pytest.raises((frit.NoDataError, BufferError), match="no data"):
+        look(t)
+    assert str(t) == repr(t) == "<frit.Tensor float64 () without data>"
+
+
+def test_masks_are_taken_to_choose_all_and_indices_to_be_right():
+    def f(x, i):
+        y = x[x > 0]
+        z = x[i]
+        x[i] = 0
+        x[x > 1] = 2
+        return y.sum(), z, np.nonzero(x)[0]
+    e = frit.estimate(f)(S(1000), S(10, "i8"))
+    assert not e.stopped and e.peak_bytes >= 8000 + 80 + 8000
+    c = compare(f, [np.linspace(-1, 1, 1000), np.arange(10)])
+    assert c.is_exact and c.predicted < e.peak_bytes
+    with pytest.raises(IndexError):
+        frit.estimate(f)(np.ones(5), np.array([7]))
+
+
+# ---- what NumPy is asked for ----
+
+EXAMPLES = {
+    "searchsorted": lambda a: (np.sort(a.ravel()), a), "digitize": lambda a: (a, np.arange(4.0)), "interp": lambda a: (a, np.arange(9.0), np.arange(9.0)),
+    "convolve": lambda a: (a[0], a[1][:3]), "correlate": lambda a: (a[0], a[1][:3]), "partition": lambda a: (a, 2), "argpartition": lambda a: (a, 2),
+    "quantile": lambda a: (a, [0.1, 0.5]), "percentile": lambda a: (a, 30, 1), "nanquantile": lambda a: (a, 0.5), "nanpercentile": lambda a: (a, [30], 0),
+    "linalg.solve": lambda a: (a[:, :4] + np.eye(4), a), "linalg.lstsq": lambda a: (a, np.ones(4)), "linalg.matrix_power": lambda a: (a[:, :4], 3),
+    "linalg.cholesky": lambda a: (a[:, :4] @ a[:, :4].T + np.eye(4),), "linalg.svd": lambda a: (a, False), "nan_to_num": lambda a: (a,)}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_what_numpy_makes_is_known_by_shapes(name):
+    function = functools.reduce(getattr, name.split("."), np)
+    for dtype in ("f8", "f4"):
+        a = np.random.default_rng(1).random((4, 6)).astype(dtype)
+        args = EXAMPLES.get(name, lambda a: (a[:, :4],) if name.startswith("linalg") and name[7:] not in ("norm", "qr", "pinv") else (a,))(a)
+        got = result_of(function, tuple(Shape(x.shape, x.dtype) if isinstance(x, np.ndarray) else x for x in args), {})
+        want = function(*args)
+        got, want = (x if type(x) is tuple or not hasattr(x, "shape") else (x,) for x in (got, want))
+        assert len(got) == len(want)
+        for g, w in zip(got, want):
+            w = np.asarray(w)
+            assert g.dtype == w.dtype, name
+            assert g.shape == w.shape or (g.most and all(m >= n for m, n in zip(g.shape, w.shape))), name
+
+
+def test_calls_of_numpy_are_listed():
+    e = frit.estimate(lambda x: np.sort(x, axis=0)[::2] + 1)(S((100, 100)))
+    assert [(h.name, h.calls, h.result_bytes) for h in e.handed] == [("sort", 1, 80_000)] and e.fallbacks == {"sort": 1}
+    assert e.total_bytes == 80_000 + 80_000 + 40_000
+    e = frit.estimate(lambda x: np.apply_along_axis(sum, 0, x))(S((100, 100)))
+    assert "handed to NumPy" in e.stopped or "data" in e.stopped
+    assert not frit.estimate(lambda x: np.linalg.solve(x, np.ones(3)).sum())(np.eye(3)).stopped
+
+
+# ---- how large it may be ----
+
+def layer(x, w):
+    return np.tanh(x @ w).sum(axis=1)
+
+
+@pytest.mark.parametrize("memory, axis", [("20 MB", 0), ("1 GiB", 0), (3_000_000, 0), ("16 GB", -2)])
+def test_max_batch_is_the_largest_that_fits(memory, axis):
+    w = S((128, 256), "f4")
+    n = frit.max_batch(layer, axis, memory)(S((32, 128), "f4"), w)
+    most = frit._limits.bytes_of(memory)
+    assert frit.estimate(layer)(S((n, 128), "f4"), w).total_bytes <= most < frit.estimate(layer)(S((n + 1, 128), "f4"), w).total_bytes
+
+
+def test_max_batch_says_what_is_wrong():
+    with pytest.raises(MemoryError, match="one element along axis 0 needs"):
+        frit.max_batch(layer, memory=1000)(S((32, 128)), S((128, 256)))
+    with pytest.raises(ValueError, match="no array with an axis 2"):
+        frit.max_batch(layer, 2)(S((32, 128)), S((128, 256)))
+    with pytest.raises(ValueError, match="does not grow"):
+        frit.max_batch(lambda x: 1.0)(S((3, 0)))
+    with pytest.raises(ValueError, match="no data"):
+        frit.max_batch(converges, memory="1 GB")(S(100))
+    with pytest.raises(ValueError, match="16 GB"):
+        frit.max_batch(layer, memory="much")(S((32, 128)), S((128, 256)))
+
+
+def test_what_does_not_fit_is_said_with_what_does():
+    e = frit.estimate(layer)(S((1 << 30, 128)), S((128, 256)))
+    n = frit.max_batch(layer, memory="8 GB")(S((1 << 30, 128)), S((128, 256)))
+    with pytest.raises(MemoryError, match=f"there are 8 GB: {n:,} elements along axis 0 of \\(1073741824, 128\\) would fit"):
+        e.check("8 GB")
+    with pytest.raises(MemoryError):
+        e.check()
+    frit.estimate(layer)(S((10, 128)), S((128, 256))).check()
+    with pytest.raises(ValueError, match="too big"):
+        S((1 << 40, 1 << 40))
+
+
+def test_two_estimates_are_a_gate():
+    small, large = (frit.estimate(layer)(S((n, 128)), S((128, 256))) for n in (100, 200))
+    d = large.diff(small)
+    assert ("peak_bytes", small.peak_bytes, large.peak_bytes) in d.rows and "2.000" in str(d)
+    small.diff(large).check(peak_bytes=0, ops=0)
+    large.diff(small).check(peak_bytes=1.01)
+    with pytest.raises(AssertionError, match="ops from"):
+        d.check(ops=0.5)
+    with pytest.raises(ValueError, match="check\\(\\) knows"):
+        d.check(speed=1)
+
+
+# ---- python -m frit.estimate ----
+
+def test_a_script_is_estimated(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import sys\nimport numpy as np\nw = np.ones(5)\ndef step(w, n):\n    return np.sin(w) * n\n"
+                      "for i in range(int(sys.argv[1])):\n    w = w.sum() + step(np.ones(100_000), i)\nprint(w.sum() > 1)\n")
+
+    def run(*args):
+        return subprocess.run([sys.executable, "-m", "frit.estimate", *map(str, args)], capture_output=True, text=True)
+    first = run("--json", tmp_path / "e.json", script, 3)
+    assert first.returncode == 0 and "ends early" in first.stdout and "script.py:8" in first.stdout and not first.stderr
+    same = run("--against", tmp_path / "e.json", script, 3)
+    assert same.returncode == 0 and "1.000" in same.stdout
+    more = run("--unknown", 1, "--against", tmp_path / "e.json", script, 4)
+    assert more.returncode == 1 and "takes more than before" in more.stderr and "True" in more.stdout
+    assert run("--memory", "1kB", script, 3).returncode == 1
+    (tmp_path / "bad.json").write_text("{}")
+    bad = run("--against", tmp_path / "bad.json", script, 3)
+    assert bad.returncode == 1 and "it is no estimate" in bad.stderr and "Traceback" not in bad.stderr
+    assert run().returncode == 2 and run(tmp_path / "none.py").returncode != 0
+    import frit.estimate
+    assert frit.estimate is sys.modules["frit.estimate"] and callable(frit.estimate)
