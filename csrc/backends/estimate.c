@@ -1,5 +1,7 @@
 #include "backends/estimate.h"
 
+#include <math.h>
+
 #include "base/tune.h"
 
 /* So many times longer than a plain operation takes a division, and an exponential (backends/cpu/describe.c). */
@@ -42,24 +44,41 @@ n_rows(const struct fr_instance *in)
     return n;
 }
 
+static void
+add_bytes(struct fr_work *w, double bytes, bool is_written)
+{
+    w->bytes += bytes;
+    *(is_written ? &w->written : &w->read) += bytes;
+}
+
 void
 fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in)
 {
-    const double rows = n_rows(in), n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = rows * (double)in->n_inner};
+    const double rows = n_rows(in), elements = rows * (double)in->n_inner;
+    const double n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = elements};
     uint8_t      seen[FR_MAX_OPERANDS] = {0};
+    struct fr_nest_work counted;
 
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *x = &nest->insts[i];
 
         if ((x->kind == FR_INST_LOAD || fr_inst_writes(x)) && !seen[x->operand]) {
             seen[x->operand] = 1;
-            w->bytes += operand_bytes(in, x->operand, fr_dtype_size(nest->operands[x->operand].dtype));
+            add_bytes(w, operand_bytes(in, x->operand, fr_dtype_size(nest->operands[x->operand].dtype)), fr_inst_writes(x));
         }
         if (x->kind == FR_INST_OP)
             fr_work_add(w, x->op, x->op == FR_OP_cast ? x->dtype : fr_nest_compute(nest, (int)i), n_of_level[x->level]);
         else if (x->kind == FR_INST_REDUCE || x->kind == FR_INST_ACCUM)
-            fr_work_add(w, fr_op_info[x->op].combine, nest->insts[x->a[0]].dtype, n_of_level[FR_LEVEL_FULL]);
+            fr_work_add(w, fr_op_info[x->op].combine, nest->insts[x->a[0]].dtype, elements);
     }
+    if (fr_nest_count(nest, &counted, NULL) != FR_OK)
+        return;
+    for (int k = 0; k < FR_N_WORK_KINDS; k++)
+        w->kind[k] += elements * counted.element.kind[k] + rows * counted.row.kind[k];
+    w->loaded += elements * counted.element.loaded + rows * counted.row.loaded;
+    w->stored += elements * counted.element.stored + rows * counted.row.stored;
+    w->rows += fr_nest_has_stages(nest) ? rows : 0;
+    w->loops += rows * counted.n_loops;
 }
 
 void
@@ -67,15 +86,17 @@ fr_work_add_call(struct fr_work *w, const struct fr_call *c)
 {
     const int64_t size = fr_dtype_size(c->dtype), n_out = c->out->n_elems;
 
-    w->bytes += (double)(n_out * size);
+    add_bytes(w, (double)(n_out * size), true);
     if (c->op != FR_OP_matmul) {
-        w->bytes += (double)(n_out * size) + (c->n_in > 1 ? (double)(c->in[1]->n_elems * fr_dtype_size(c->index)) : 0);
+        add_bytes(w, (double)(n_out * size) + (c->n_in > 1 ? (double)(c->in[1]->n_elems * fr_dtype_size(c->index)) : 0), false);
         fr_work_add(w, c->op, c->dtype, (double)n_out);
         return;
     }
     for (int k = 0; k < c->n_in; k++)
-        w->bytes += (double)(c->in[k]->n_elems * size);
-    fr_work_add(w, FR_OP_add, c->dtype, 2 * (double)n_out * (double)fr_layout_dims(c->in[0])[c->in[0]->ndim - 1]);
+        add_bytes(w, (double)(c->in[k]->n_elems * size), false);
+    w->product = 2 * (double)n_out * (double)fr_layout_dims(c->in[0])[c->in[0]->ndim - 1];
+    w->is_product_wide = size > 4;
+    fr_work_add(w, FR_OP_add, c->dtype, w->product);
 }
 
 void
@@ -83,8 +104,10 @@ fr_work_add_scan(struct fr_work *w, fr_op op, fr_dtype d, const struct fr_instan
 {
     const double n = n_rows(in) * (double)in->n_inner;
 
-    w->bytes += operand_bytes(in, 0, fr_dtype_size(d)) + operand_bytes(in, 1, fr_dtype_size(d));
+    add_bytes(w, operand_bytes(in, 0, fr_dtype_size(d)), false);
+    add_bytes(w, operand_bytes(in, 1, fr_dtype_size(d)), true);
     fr_work_add(w, fr_op_info[op].combine, d, n);
+    w->kind[FR_MK_SCALAR] += n;
 }
 
 double
@@ -99,11 +122,56 @@ fr_work_ops(const struct fr_work *w)
 
 /* ---- how long it takes ---- */
 
+/* What is known of so many bytes, between those that were measured. */
+static struct fr_machine_level
+level_of(const struct fr_machine_level *level, int n, double bytes)
+{
+    int i = 0;
+
+    while (i < n - 1 && bytes > level[i].bytes)
+        i++;
+    if (i > 0 && bytes < level[i].bytes) {
+        const struct fr_machine_level *a = &level[i - 1], *b = &level[i];
+        const double                   part = log(bytes / a->bytes) / log(b->bytes / a->bytes);
+
+        return (struct fr_machine_level){bytes, a->read_gbs + part * (b->read_gbs - a->read_gbs),
+                                         a->write_gbs + part * (b->write_gbs - a->write_gbs)};
+    }
+    return level[i];
+}
+
+/* Two things that a processor does beside each other, as far as it can. */
+static double
+beside(double a, double b)
+{
+    return sqrt(a * a + b * b);
+}
+
+/* ns of a processor that has been measured, by so many of its threads. */
+static double
+processor_ns(const struct fr_machine *m, const struct fr_work *w, int n_threads)
+{
+    const struct fr_machine_level l = level_of(n_threads > 1 ? m->all_level : m->level, m->n_levels, w->bytes);
+    const double memory = w->read / l.read_gbs + w->written / l.write_gbs;
+    const double product = w->product / (n_threads > 1 ? m->all_product_gops : m->product_gops)[w->is_product_wide];
+    double arithmetic = w->loaded * m->load_ps + w->stored * m->store_ps;
+
+    for (int k = 0; k < FR_N_WORK_KINDS; k++)
+        arithmetic += w->kind[k] * m->kind_ps[k];
+    return beside(arithmetic / 1000 / n_threads + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns) / n_threads +
+           (n_threads > 1 ? 1000 * m->shared_us : 0);
+}
+
 double
 fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
 {
     double memory = w->bytes / m->gbs, arithmetic = 0;
 
+    if (m->n_levels) {
+        double ns = processor_ns(m, w, 1), shared = m->n_threads > 1 ? processor_ns(m, w, m->n_threads) : ns;
+
+        return m->launch_us + (shared < ns ? shared : ns) / 1000;
+    }
     for (int c = 0; c < FR_N_WORK; c++)
         arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
     return m->launch_us + (memory > arithmetic ? memory : arithmetic) / 1000;
@@ -119,6 +187,14 @@ fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, 
     if (to)
         us += to->copy_us + n_bytes / to->copy_gbs / 1000;
     return us;
+}
+
+static struct fr_machine measured;       /* the host, if it has been */
+
+void
+fr_machine_measured(const struct fr_machine *m)
+{
+    measured = *m;
 }
 
 static void
@@ -146,6 +222,14 @@ fr_machine_of(fr_device d, struct fr_machine *m, struct fr_err *err)
         figures_of_host(m);
     if (st != FR_OK)
         return st;
+    if (!b->figures && measured.n_levels) {
+        const struct fr_machine coarse = *m;
+
+        *m = measured;
+        m->gbs = coarse.gbs;
+        m->wide = coarse.wide;
+        m->gops[FR_WORK_PLAIN] = coarse.gops[FR_WORK_PLAIN];
+    }
     m->gops[FR_WORK_SLOW] = m->gops[FR_WORK_PLAIN] / SLOW_TIMES;
     m->gops[FR_WORK_COSTLY] = m->gops[FR_WORK_PLAIN] / COSTLY_TIMES;
     return FR_OK;

@@ -7,9 +7,12 @@
 #define FR_BACKENDS_ESTIMATE_H
 
 #include "backends/backend.h"
+#include "jit/work.h"
 
 /* An addition, a division (SLOW), an exponential (COSTLY). */
 enum fr_work_class { FR_WORK_PLAIN, FR_WORK_SLOW, FR_WORK_COSTLY, FR_N_WORK };
+
+enum { FR_MOST_LEVELS = 16 };
 
 /* What a device is taken to be, all of it together. 1 GB/s is 1000 bytes a us, and 1 Gop/s 1000 operations. */
 struct fr_machine {
@@ -18,6 +21,19 @@ struct fr_machine {
     double gops[FR_N_WORK];       /* and of operations on numbers of 4 bytes; */
     double wide;                  /* one on an f64 takes so many times longer */
     double copy_us, copy_gbs;     /* between its memory and the host's; 0 of the host */
+
+    /* Of a processor that has been measured (python/frit/machine.py); n_levels 0: it has not. One thread: */
+    int    n_levels;              /* what it reads and writes of so many bytes, that it goes through again and again */
+    struct fr_machine_level {
+        double bytes, read_gbs, write_gbs;
+    } level[FR_MOST_LEVELS], all_level[FR_MOST_LEVELS]; /* and all threads together */
+    double kind_ps[FR_N_WORK_KINDS]; /* a byte of vector instructions of each kind (jit/work.h), */
+    double load_ps, store_ps;     /* and of a load or store that the first cache answers */
+    double row_ns, loop_ns;       /* a row, and each loop over one, beside its elements */
+    double product_gops[2];       /* of large products, f32 and f64; */
+    double all_product_gops[2];   /* all threads */
+    int    n_threads;
+    double shared_us;             /* that several threads take beside their share */
 };
 
 /* What a kernel does. */
@@ -25,10 +41,18 @@ struct fr_work {
     double bytes;                 /* read and written, */
     double ops[FR_N_WORK];        /* operations, one of 8 bytes that is no f64 as two, */
     double wide[FR_N_WORK];       /* and on f64 */
+    /* Of what runs, as jit/work.h has it: */
+    double read, written;         /* of `bytes` */
+    double kind[FR_N_WORK_KINDS], loaded, stored;
+    double rows, loops;           /* and how often it begins one, and goes along one */
+    double product;               /* multiplications and additions of matrix products; */
+    bool   is_product_wide;       /* of f64 */
 };
 
 /* The figures of a device, which FRIT_TUNE may set. FR_EDEVICE: it does not open. */
 fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
+/* The host as it was measured; with n_levels 0: it was not. */
+void      fr_machine_measured(const struct fr_machine *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);
 /* Adds what a nest does over an instance; a call; a running result. Memory that several elements share counts once. */

@@ -97,6 +97,23 @@ fr_m_is_scalar(enum fr_mop op)
     return op == FR_M_FMOD || op == FR_M_IDIV || op == FR_M_IREM;
 }
 
+enum fr_mkind
+fr_m_kind(enum fr_mop op, fr_dtype type, fr_dtype from)
+{
+    const bool is_float = fr_dtype_is_float(type) || fr_dtype_is_float(from);
+
+    switch (op) {
+    case FR_M_ADD: case FR_M_SUB: case FR_M_FMA: return is_float ? FR_MK_FLOAT : FR_MK_BITS;
+    case FR_M_MUL: return is_float ? FR_MK_FLOAT : FR_MK_WHOLE;
+    case FR_M_DIVBY: case FR_M_DIVFEW: return FR_MK_FLOAT;
+    case FR_M_DIV: return FR_MK_DIVIDE;
+    case FR_M_SQRT: return FR_MK_ROOT;
+    case FR_M_MULHI: return FR_MK_WHOLE;
+    case FR_M_CVT: case FR_M_RINT: case FR_M_FLOOR: case FR_M_CEIL: case FR_M_TRUNC: return FR_MK_CONVERT;
+    default: return fr_m_is_scalar(op) ? FR_MK_SCALAR : FR_MK_BITS;
+    }
+}
+
 int
 fr_m_unroll(int slots, int latency)
 {

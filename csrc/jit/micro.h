@@ -86,6 +86,11 @@ struct fr_mcost {
 };
 enum { FR_LOAD_LATENCY = 6 };
 struct fr_mcost fr_m_cost(enum fr_mop op, fr_dtype type, fr_dtype from);
+/* What kind of work an instruction is, where one processor does relatively more or less of it than another: additions and
+ * multiplications of floats; bits, comparisons, choices; conversions and roundings; divisions; roots; multiplications of integers;
+ * what has no vector instruction. */
+enum fr_mkind { FR_MK_FLOAT, FR_MK_BITS, FR_MK_CONVERT, FR_MK_DIVIDE, FR_MK_ROOT, FR_MK_WHOLE, FR_MK_SCALAR, FR_N_MKINDS };
+enum fr_mkind fr_m_kind(enum fr_mop op, fr_dtype type, fr_dtype from);
 /* Whether no processor has a vector instruction for it. */
 bool fr_m_is_scalar(enum fr_mop op);
 /* How many elements have to be worked on at once to keep a processor busy, if each takes so many slots and cycles: the

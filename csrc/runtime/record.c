@@ -20,7 +20,7 @@ fr_record_begin(void)
 {
     if (fr_record_is_on)
         return false;
-    now = (struct fr_recording){.n = 0};
+    now = (struct fr_recording){.n_nodes = fr_nodes_made};
     cap = 0;
     generation++;
     return fr_record_is_on = true;
@@ -30,6 +30,7 @@ void
 fr_record_end(struct fr_recording *out)
 {
     fr_record_is_on = false;
+    now.n_nodes = fr_nodes_made - now.n_nodes;
     *out = now;
     now = (struct fr_recording){.n = 0};
 }

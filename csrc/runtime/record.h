@@ -35,7 +35,7 @@ struct fr_recording {
     int               n;
     struct fr_record *of;
     bool              is_full;   /* memory was out: some are missing */
-    uint64_t          n_evals;
+    uint64_t          n_evals, n_nodes;   /* evaluations; nodes that were traced */
     int64_t           peak_bytes;     /* of results and temporaries of one evaluation, the most */
     uint64_t          first_peak_bytes;   /* of all memory, the most, where small evaluations go node by node; 0: none does */
 };

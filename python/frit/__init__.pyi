@@ -5,7 +5,7 @@ from typing import Any, TypeVar, overload
 import numpy
 from numpy import dtype as dtype, errstate as errstate, finfo as finfo, iinfo as iinfo
 
-from . import cache as cache, fft as fft, linalg as linalg, random as random, testing as testing
+from . import cache as cache, fft as fft, linalg as linalg, machine as machine, random as random, testing as testing
 from ._array_api import (
     __array_namespace_info__ as __array_namespace_info__, argsort as argsort, sort as sort, unique_values as unique_values)
 from ._core import (

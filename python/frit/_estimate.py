@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from . import _core
+from . import _core, _machine
 from ._limits import Difference, bytes_of, first_array, max_batch
 from ._meta import META, Handed, HandOver, Restored, arrays_bytes, copied, element, where_text
 from ._units import bytes_text, count_text, time_text
@@ -51,7 +51,8 @@ class Estimate:
                         are taken one by one, as by NumPy
     result_bytes        of which the results stay
     argument_bytes      of the arrays and ShapeDtypes among the arguments
-    us                  microseconds of all kernels
+    us                  microseconds of the call, of which overhead_us are beside its kernels; python -m frit.machine calibrate
+                        measures this machine, without which it is a guess
     bytes, ops          moved to and from memory, and operations, of all kernels
     kernels             what runs, as a list of Kernel
     fallbacks           NumPy functions that are called with arrays, by name: what they take themselves is not known
@@ -63,6 +64,7 @@ class Estimate:
     def __init__(self, name: str) -> None:
         self.name = name
         self.peak_bytes = self.first_peak_bytes = self.numpy_bytes = self.result_bytes = self.argument_bytes = 0
+        self.overhead_us = 0.0
         self.kernels: list[Kernel] = []
         self.fallbacks: dict[str, int] = {}
         self.handed: list[Handed] = []
@@ -72,7 +74,7 @@ class Estimate:
 
     @property
     def us(self) -> float:
-        return sum(k.us for k in self.kernels)
+        return self.overhead_us + sum(k.us for k in self.kernels)
 
     @property
     def bytes(self) -> int:
@@ -179,6 +181,17 @@ def _kernels(rows: list[dict[str, Any]]) -> list[Kernel]:
     return list(found.values())
 
 
+def recorded_rows(function: Callable[..., Any], args: list[Any]) -> list[dict[str, Any]]:
+    """What csrc/bind/tensor/record.c has of a call on ShapeDtypes."""
+    with _one_at_a_time:
+        _core.record_begin()
+        try:
+            _core.eval(function(*[a._tensor() for a in args]))
+        finally:
+            found: list[dict[str, Any]] = _core.record_end()["rows"]
+    return found
+
+
 def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, values: str, unknown: Any) -> None:
     """Fills `out` with what called() would take; what that gives lives until it is counted."""
     if values not in ("small", "all"):
@@ -186,6 +199,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     assume = None if unknown is None else element(unknown)
     hand_over = HandOver()
     result = None
+    _machine.found()
     with _one_at_a_time:
         before = _core.stats()
         _core.record_begin()
@@ -209,6 +223,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
         after = _core.stats()
     out.first_peak_bytes = max(out.peak_bytes, out.numpy_bytes, recorded["first_peak_bytes"] - live)
     out.kernels = _kernels(recorded["rows"])
+    out.overhead_us = _machine.overhead_us(recorded["evals"], recorded["nodes"])
     out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
     out.handed = hand_over.calls()
     out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})

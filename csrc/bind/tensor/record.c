@@ -24,15 +24,22 @@ lines_of(const struct fr_record *r)
 static PyObject *
 row_of(const struct fr_record *r)
 {
-    PyObject *lines = lines_of(r);
+    PyObject *lines = lines_of(r), *kinds = PyTuple_New(FR_N_WORK_KINDS);
 
-    if (!lines)
+    for (int k = 0; kinds && k < FR_N_WORK_KINDS; k++)
+        PyTuple_SET_ITEM(kinds, k, PyFloat_FromDouble(r->work.kind[k]));
+    if (!lines || !kinds) {
+        Py_XDECREF(lines);
+        Py_XDECREF(kinds);
         return NULL;
-    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d}", "kind", r->kind, "tier", r->tier, "why", r->why,
-                         "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device), "is_kernel",
-                         r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines, "bytes_read",
-                         (unsigned long long)r->bytes_read, "bytes_written", (unsigned long long)r->bytes_written, "bytes", r->work.bytes,
-                         "ops", fr_work_ops(&r->work), "runs", (unsigned long long)r->n_runs, "us", r->us);
+    }
+    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "kind", r->kind,
+                         "tier", r->tier, "why", r->why, "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device),
+                         "is_kernel", r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines,
+                         "bytes_read", (unsigned long long)r->bytes_read, "bytes_written", (unsigned long long)r->bytes_written,
+                         "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (unsigned long long)r->n_runs, "us", r->us,
+                         "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops,
+                         "product", r->work.product, "kinds", kinds);
 }
 
 static PyObject *
@@ -146,10 +153,83 @@ record_end(PyObject *module, PyObject *unused)
             Py_CLEAR(rows);
     }
     if (rows)
-        rows = Py_BuildValue("{s:N,s:K,s:L,s:K}", "rows", rows, "evals", (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes,
+        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals", (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes,
                              "first_peak_bytes", (unsigned long long)r.first_peak_bytes);
     fr_recording_clear(&r);
     return rows;
+}
+
+/* ---- the machine */
+
+static bool
+numbers(PyObject *d, const char *name, int n, double *out)
+{
+    PyObject *list = PyDict_GetItemString(d, name), *fast;
+    bool      ok;
+
+    if (!list || !(fast = PySequence_Fast(list, "a list of numbers is wanted")))
+        return list ? false : (PyErr_Format(PyExc_ValueError, "a machine without %s", name), false);
+    ok = PySequence_Fast_GET_SIZE(fast) == n;
+    for (int i = 0; i < n && ok; i++) {
+        out[i] = PyFloat_AsDouble(PySequence_Fast_GET_ITEM(fast, i));
+        ok = !PyErr_Occurred() && out[i] >= 0;
+    }
+    Py_DECREF(fast);
+    if (!ok && !PyErr_Occurred())
+        PyErr_Format(PyExc_ValueError, "a machine whose %s is not %d numbers", name, n);
+    return ok;
+}
+
+static bool
+levels(PyObject *d, const char *name, int n, struct fr_machine_level *out)
+{
+    double x[3 * FR_MOST_LEVELS];
+
+    if (!numbers(d, name, 3 * n, x))
+        return false;
+    for (int i = 0; i < n; i++) {
+        out[i] = (struct fr_machine_level){x[3 * i], x[3 * i + 1], x[3 * i + 2]};
+        if (!(x[3 * i] > 0 && x[3 * i + 1] > 0 && x[3 * i + 2] > 0) || (i > 0 && x[3 * i] <= x[3 * i - 3])) {
+            PyErr_Format(PyExc_ValueError, "a machine whose %s do not grow, or are 0", name);
+            return false;
+        }
+    }
+    return true;
+}
+
+static PyObject *
+machine_set(PyObject *module, PyObject *d)
+{
+    struct fr_machine m = {.n_levels = 0};
+    double            x[7];
+    PyObject         *list;
+
+    (void)module;
+    if (d != Py_None) {
+        if (!PyDict_Check(d))
+            return PyErr_Format(PyExc_TypeError, "a machine is a dict or None");
+        list = PyDict_GetItemString(d, "levels");
+        m.n_levels = list ? (int)(PySequence_Size(list) / 3) : 0;
+        if (PyErr_Occurred())
+            return NULL;
+        if (m.n_levels < 1 || m.n_levels > FR_MOST_LEVELS)
+            return PyErr_Format(PyExc_ValueError, "a machine of 1 to %d levels, not %d", FR_MOST_LEVELS, m.n_levels);
+        if (!levels(d, "levels", m.n_levels, m.level) || !levels(d, "all_levels", m.n_levels, m.all_level) ||
+            !numbers(d, "kind_ps", FR_N_WORK_KINDS, m.kind_ps) || !numbers(d, "figures", 7, x) || !numbers(d, "product_gops", 2, m.product_gops) ||
+            !numbers(d, "all_product_gops", 2, m.all_product_gops))
+            return NULL;
+        if (!(m.product_gops[0] > 0 && m.product_gops[1] > 0 && m.all_product_gops[0] > 0 && m.all_product_gops[1] > 0))
+            return PyErr_Format(PyExc_ValueError, "a machine that does nothing");
+        m.launch_us = x[0];
+        m.load_ps = x[1];
+        m.store_ps = x[2];
+        m.row_ns = x[3];
+        m.loop_ns = x[4];
+        m.n_threads = (int)x[5];
+        m.shared_us = x[6];
+    }
+    fr_machine_measured(&m);
+    Py_RETURN_NONE;
 }
 
 /* ---- arrays without data */
@@ -217,6 +297,9 @@ meta_like(PyObject *module, PyObject *args)
 PyMethodDef fr_record_methods[] = {
     {"record_begin", record_begin, METH_NOARGS, "record_begin()\n--\n\nRecords what is computed from here on. RuntimeError: it does so already."},
     {"record_end", record_end, METH_NOARGS, "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals."},
+    {"machine_set", machine_set, METH_O,
+     "machine_set(machine, /)\n--\n\nWhat the processor is taken to be, as python/frit/machine.py has it; None: what nobody has measured.\n"
+     "ValueError: it is no such machine."},
     {"meta_begin", meta_begin, METH_NOARGS,
      "meta_begin()\n--\n\nFrom here on arrays without data count in the peak of memory as if they were there."},
     {"meta_end", meta_end, METH_NOARGS,

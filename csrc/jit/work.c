@@ -1,0 +1,135 @@
+/* jit/work.c -- see work.h. */
+#include "jit/work.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "jit/recipe.h"
+
+/* Half precision in and out is two conversions. */
+enum { HALF_PLACES = 2 };
+
+/* Whether the instruction gives the same for all elements: it is done before them. */
+static bool
+is_before(const struct fr_mcode *code, size_t i, const uint8_t *before, unsigned same)
+{
+    const struct fr_minst *in = &code->inst[i];
+    const fr_mval          args[] = {in->a, in->b, in->c};
+    bool                   is = in->op != FR_M_INPUT || (same >> in->imm / 2 & 1);
+
+    for (int k = 0; k < fr_mop_arity[in->op]; k++)
+        is &= before[args[k]];
+    return is;
+}
+
+/* What the result of micro code takes that begins with its arguments; bit k of `same`: argument k is one for all elements. */
+static void
+count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsigned same, struct fr_nest_share *out)
+{
+    uint8_t *needed = code->st == FR_OK ? fr_calloc(code->n + 1, 2) : NULL, *before;
+
+    if (!needed)
+        return;
+    before = needed + code->n + 1;
+    needed[result->re] = 1;
+    if (fr_dtype_is_complex(d))
+        needed[result->im] = 1;
+    fr_m_needed(code, FR_SIDES_NOTED, needed);
+    for (size_t i = 0; i < code->n; i++) {
+        const struct fr_minst *in = &code->inst[i];
+        fr_dtype               from = fr_mop_arity[in->op] ? code->inst[in->a].type : in->type;
+        int                    size = fr_dtype_size(in->type), other = fr_dtype_size(from);
+
+        before[i] = is_before(code, i, before, same);
+        if (!needed[i] || before[i] || in->op == FR_M_INPUT || in->op == FR_M_BITCAST)
+            continue;
+        out->kind[fr_m_kind((enum fr_mop)in->op, in->type, from)] +=
+            fr_m_is_scalar((enum fr_mop)in->op) ? 1 : fr_m_cost((enum fr_mop)in->op, in->type, from).slots * (double)(size > other ? size : other);
+    }
+    fr_free(needed);
+}
+
+static fr_status
+count_op(const struct fr_nest *nest, int i, struct fr_nest_share *out)
+{
+    const struct fr_inst *in = &nest->insts[i];
+    const bool            casts = in->op == FR_OP_cast;
+    const fr_dtype        compute = casts ? nest->insts[in->a[0]].dtype : fr_nest_compute(nest, i);
+    const bool            in_floats = !casts && compute == FR_F16 && fr_recipe_half_use((fr_op)in->op) != FR_HALF_BITS;
+    struct fr_mcode       code = {0};
+    struct fr_mnum        x[3] = {{0, 0}}, result = {0, 0};
+    unsigned              same = 0;
+    fr_status             st;
+
+    for (int k = 0; k < fr_nest_n_args(in); k++) {
+        fr_dtype d = casts ? compute : fr_op_arg((fr_op)in->op, k, compute);
+
+        same |= (unsigned)(in->level == FR_LEVEL_FULL && nest->insts[in->a[k]].level != FR_LEVEL_FULL) << k;
+        x[k] = fr_m_number(&code, FR_M_INPUT, in_floats && d == FR_F16 ? FR_F32 : d, k);
+    }
+    st = casts       ? fr_recipe_cast(&code, compute, in->dtype, x[0], &result)
+         : in_floats ? fr_recipe_half(&code, (fr_op)in->op, x, &result)
+                     : fr_recipe_op(&code, (fr_op)in->op, compute, x, &result);
+    if (st == FR_OK)
+        count_code(&code, &result, in->dtype, same, out);
+    st = code.st;
+    if (in_floats) /* it is rounded */
+        out->kind[FR_MK_CONVERT] += HALF_PLACES * 4;
+    fr_mcode_clear(&code);
+    return st;
+}
+
+/* A load or a store of an element. */
+static void
+count_memory(const struct fr_inst *in, double *bytes, struct fr_nest_share *out)
+{
+    *bytes += (double)fr_dtype_size(in->dtype);
+    if (in->dtype == FR_F16)
+        out->kind[FR_MK_CONVERT] += HALF_PLACES * 4;
+}
+
+static fr_status
+count(const struct fr_nest *nest, int i, struct fr_nest_share *out)
+{
+    const struct fr_inst *in = &nest->insts[i];
+    const fr_dtype        d = in->kind == FR_INST_REDUCE || in->kind == FR_INST_ACCUM ? nest->insts[in->a[0]].dtype : in->dtype;
+    const double          size = (double)fr_dtype_size(d);
+
+    switch (in->kind) {
+    case FR_INST_LOAD: count_memory(in, &out->loaded, out); return FR_OK;
+    case FR_INST_STORE: count_memory(in, &out->stored, out); return FR_OK;
+    case FR_INST_OP: return count_op(nest, i, out);
+    case FR_INST_IOTA: out->kind[FR_MK_FLOAT] += size; return FR_OK;
+    case FR_INST_REDUCE: out->kind[fr_op_finds_index((fr_op)in->op) ? FR_WK_FIND : FR_WK_FOLD] += size; return FR_OK;
+    case FR_INST_ACCUM:
+        out->kind[FR_MK_FLOAT] += size;
+        out->loaded += size;
+        out->stored += size;
+        return FR_OK;
+    default: return FR_OK;
+    }
+}
+
+fr_status
+fr_nest_count(const struct fr_nest *nest, struct fr_nest_work *out, struct fr_err *err)
+{
+    uint8_t  *runs = fr_malloc(nest->n_insts + 1);
+    fr_status st = FR_OK;
+
+    *out = (struct fr_nest_work){.n_loops = nest->n_stages};
+    if (!runs)
+        return fr_no_memory(err, "the work of a nest");
+    for (int s = 0; s < nest->n_stages; s++) {
+        fr_nest_stage_runs(nest, s, (nest->flags & FR_NEST_ROWBUF) != 0, runs);
+        for (uint32_t i = 0; i < nest->n_insts && st == FR_OK; i++)
+            if (runs[i])
+                st = count(nest, (int)i, &out->element);
+    }
+    for (uint32_t i = 0; i < nest->n_insts && st == FR_OK; i++) {
+        out->n_folds += nest->insts[i].kind == FR_INST_REDUCE;
+        if (nest->insts[i].level == FR_LEVEL_ROW && nest->insts[i].kind != FR_INST_REDUCE)
+            st = count(nest, (int)i, &out->row);
+    }
+    fr_free(runs);
+    return st == FR_OK ? st : fr_no_memory(err, "the work of a nest");
+}

@@ -1,0 +1,28 @@
+/* jit/work.h -- how much a nest does, counted from the micro code of its instructions.  Called by backends/estimate.c.
+ *
+ * What a processor does with an element depends neither on sizes nor on the machine: vector instructions of so many bytes by kind,
+ * bytes to and from memory or a cache. What a value takes that is computed again in a later stage
+ * counts each time. */
+#ifndef FR_JIT_WORK_H
+#define FR_JIT_WORK_H
+
+#include "jit/loop.h"
+#include "jit/micro.h"
+
+/* Kinds of work: those of micro code, and folding an element into a value of its row, or into the place of an extreme. */
+enum { FR_WK_FOLD = FR_N_MKINDS, FR_WK_FIND, FR_N_WORK_KINDS };
+
+struct fr_nest_work {
+    struct fr_nest_share {
+        double kind[FR_N_WORK_KINDS];  /* bytes of vector instructions that start: places for them (struct fr_mcost), times what each
+                                          makes; of SCALAR, instructions */
+        double loaded, stored;         /* bytes, also what is loaded again */
+    } element, row;              /* for each element of a row, and for each row */
+    int n_loops;                 /* over the elements of a row */
+    int n_folds;                 /* reductions of rows */
+};
+
+/* FR_ENOMEM */
+fr_status fr_nest_count(const struct fr_nest *, struct fr_nest_work *out, struct fr_err *);
+
+#endif

@@ -1,0 +1,280 @@
+"""What a machine is taken to be where time is estimated: python -m frit.machine calibrate measures this one.
+
+A machine is a dict of numbers (FIELDS), kept as JSON beside the kernel cache. csrc/backends/estimate.c makes time of
+them; here are the measurements, and the numbers that fit them best."""
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from . import _core
+
+FIELDS = {
+    "name": "what the processor is called",
+    "levels": "for so many bytes that one thread goes through again and again: bytes, GB/s read, GB/s written, and so on",
+    "all_levels": "the same of all threads together",
+    "kind_ps": "picoseconds for a byte of vector instructions of each kind (csrc/jit/work.h)",
+    "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of a row, of a loop over one; threads; us "
+               "that several take beside their share",
+    "call_us": "us of a call of an accelerated function, of an evaluation beside it, and of an operation that is traced for it",
+    "product_gops": "thousand million multiplications and additions of f32 and f64 in a second, of large matrix products",
+    "all_product_gops": "the same of all threads together",
+}
+_KINDS = 9
+_FOOTPRINTS = [1 << k for k in range(15, 28, 2)]
+
+
+# ---- measuring, in a process of its own ----
+
+def _best(run: Callable[[], Any], seconds: float = 0.03, least: int = 7) -> float:
+    """Nanoseconds of a run that nobody disturbs."""
+    took: list[int] = []
+    end = time.perf_counter() + seconds
+    while len(took) < least or time.perf_counter() < end:
+        began = time.perf_counter_ns()
+        run()
+        took.append(time.perf_counter_ns() - began)
+    took.sort()
+    return float(took[len(took) // 5])
+
+
+def _timed(function: Callable[..., Any], *arrays: Any, seconds: float = 0.03) -> float:
+    import frit
+    tensors = [frit.asarray(a) for a in arrays]
+
+    def run() -> None:
+        frit.eval(function(*tensors))
+    for _ in range(3):
+        run()
+    frit.wait_for_compiles(30)
+    return _best(run, seconds)
+
+
+def _functions() -> dict[str, tuple[Callable[..., Any], str]]:
+    """Kernels of every kind of work, and of which dtypes they are."""
+    import frit as f
+    return {
+        "add": (lambda x: x + x, "fi"),
+        "chain": (lambda x: (x * 1.5 + x) * x - x * 0.5 + (x + 2) * (x - 3), "f"),
+        "select": (lambda x: f.where(x > 1, x, 0.5), "f"), "clip": (lambda x: f.minimum(f.maximum(x, 0.2), 0.8), "f"),
+        "divide": (lambda x: 1.5 / x, "f"), "divide2": (lambda x: x / (x + 1.0), "f"), "sqrt": (lambda x: f.sqrt(x), "f"),
+        "floor": (lambda x: f.floor(x) + f.rint(x), "f"), "exp": (lambda x: f.exp(x), "f"), "log": (lambda x: f.log(x), "f"),
+        "sin": (lambda x: f.sin(x), "f"), "tanh": (lambda x: f.tanh(x), "f"), "power": (lambda x: x ** 2.5, "f"),
+        "arctan": (lambda x: f.arctan(x), "f"), "widen": (lambda x: x.astype("f8") * 0.5, "i"),
+        "multiply": (lambda x: x * x + 3, "i"),
+        "bits": (lambda x: (x & 15) ^ (x << 2) | (x >> 1), "i"), "remainder": (lambda x: x % (x + 7), "i"),
+        "sum": (lambda x: x.sum(), "f"), "max": (lambda x: x.max(), "f"), "argmax": (lambda x: x.argmax(), "f"),
+        "sum of squares": (lambda x: (x * x).sum(), "f"),
+    }
+
+
+def _array(n: int, dtype: str) -> Any:
+    x = numpy.random.default_rng(n).random(n) + 0.25
+    return (100 * x).astype(dtype) if dtype[0] == "i" else x.astype(dtype)
+
+
+def _features(function: Callable[..., Any], *arrays: Any) -> list[float]:
+    """What the kernels of a call do, in the order of the numbers that are fitted."""
+    from ._estimate import recorded_rows
+    from ._meta import ShapeDtype
+    found = numpy.zeros(_KINDS + 4)
+    for r in recorded_rows(function, [ShapeDtype(a.shape, a.dtype) for a in arrays]):
+        found += [*r["kinds"], r["loaded"], r["stored"], r["rows"], r["loops"]]
+    return list(found)
+
+
+def _fit(a: Any, b: Any) -> Any:
+    """The x >= 0 that has the least squares of a x - b (Lawson and Hanson, 1974, chapter 23)."""
+    n = a.shape[1]
+    x, free = numpy.zeros(n), numpy.zeros(n, bool)
+    for _ in range(3 * n):
+        slope = a.T @ (b - a @ x)
+        if free.all() or (slope[~free] <= 1e-12 * abs(b).max()).all():
+            break
+        free[numpy.argmax(numpy.where(free, -numpy.inf, slope))] = True
+        while True:
+            s = numpy.zeros(n)
+            s[free] = numpy.linalg.lstsq(a[:, free], b, rcond=None)[0]
+            if (s[free] > 0).all():
+                break
+            down = free & (s <= 0)
+            step = min(x[down] / (x[down] - s[down]))
+            x = x + step * (s - x)
+            free &= x > 1e-15
+        x = s
+    return x
+
+
+def _measure() -> dict[str, Any]:
+    """Numbers of this process, which has one thread or all."""
+    import frit
+    threads = _core.show_config()["threads"]
+    rows, times = [], []
+    if threads == 1 or "--all" not in sys.argv:
+        for function, kinds in _functions().values():
+            for dtype in ("f4", "f8") * ("f" in kinds) + ("i4", "i8") * ("i" in kinds):
+                x, few = _array(16384 // int(dtype[1]), dtype), _array(16, dtype)
+                rows.append(numpy.subtract(_features(function, x), _features(function, few)))
+                times.append(max(_timed(function, x) - _timed(function, few), 1.0))
+        for width in (4, 8, 16, 64, 256):
+            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True)):
+                x = _array(4096, "f4").reshape(-1, width)
+                few = x[:2]
+                rows.append(numpy.subtract(_features(f, x), _features(f, few)))
+                times.append(max(_timed(f, x) - _timed(f, few), 1.0))
+        measured = numpy.array(times)
+        weights = (measured > 1) / (measured + numpy.median(measured) / 10)
+        x = _fit(numpy.array(rows) * weights[:, None], measured * weights)
+    else:
+        x = numpy.zeros(_KINDS + 4)
+    small = frit.asarray(numpy.ones(16, "f4"))
+    others = [frit.asarray(numpy.ones(16 + k, "f4")) for k in range(8)]
+    one, eight = _best(lambda: frit.eval(small + 1)), _best(lambda: frit.eval([o + 1 for o in others]))
+    def chain(n: int) -> Any:
+        y = small
+        for _ in range(n):
+            y = y + 1
+        return frit.eval(y)
+    array = numpy.ones(16, "f4")
+    fast: Any = frit.accelerate(lambda x: x + 1)
+    for _ in range(200):
+        fast(array), chain(20)
+    short, long = _best(lambda: chain(1)), _best(lambda: chain(20))
+    node = max(long - short, 0.0) / 19
+    calls = [_best(lambda: fast(array)) / 1000, max(short - node, 0.0) / 1000, node / 1000]
+    levels = []
+    for size in _FOOTPRINTS:
+        a, b = numpy.ones(size // 4, "f4"), numpy.ones(size // 8, "f4")
+        base = _timed(lambda x: x.max(), a[:16]), _timed(lambda x: -x, b[:16])
+        read = max(_timed(lambda x: x.max(), a, seconds=0.05) - base[0], 1.0)
+        both = max(_timed(lambda x: -x, b, seconds=0.05) - base[1], 1.0)
+        levels += [float(size), size / read, size / 2 / max(both - read / 2, both / 4)]
+    gops = []
+    for dtype in ("f4", "f8"):
+        m = numpy.random.default_rng(0).random((512, 512)).astype(dtype)
+        gops.append(2 * 512 ** 3 / _timed(lambda p: p @ p, m, seconds=0.1))
+    launch = max(eight - one, 0.0) / 7000
+    return {"levels": levels, "kind_ps": [1000 * v for v in x[:_KINDS]], "product_gops": gops, "threads": threads,
+            "call_us": calls, "figures": [launch, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], x[_KINDS + 2], x[_KINDS + 3]]}
+
+
+def _in_process(threads: int | None) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {**os.environ, "FRIT_JIT": "always", "FRIT_EAGER_ELEMS": "0", "FRIT_DEVICE": "cpu"}
+        environment.pop("FRIT_LOG", None)
+        if threads:
+            environment.update(FRIT_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
+        path = os.path.join(folder, "machine.json")
+        done = subprocess.run([sys.executable, "-m", "frit.machine", "measure", path, *(() if threads else ("--all",))],
+                              env=environment, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"this machine could not be measured: {done.stderr.strip() or done.returncode}")
+        with open(path, encoding="utf8") as file:
+            found: dict[str, Any] = json.load(file)
+        return found
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf8", errors="replace") as file:
+            return next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "a processor")
+    except OSError:
+        return "a processor"
+
+
+def calibrate() -> dict[str, Any]:
+    """Measures this machine in less than 30 seconds, keeps the numbers beside the kernel cache and estimates by them.
+
+    RuntimeError: there is no compiler, or a measuring process fails."""
+    alone, together = _in_process(1), _in_process(None)
+    machine = {"name": _processor(), "levels": alone["levels"], "all_levels": together["levels"], "kind_ps": alone["kind_ps"],
+               "call_us": alone["call_us"],
+               "figures": [*alone["figures"], together["threads"], 4.0], "product_gops": alone["product_gops"],
+               "all_product_gops": together["product_gops"]}
+    use(machine)
+    save(machine)
+    return machine
+
+
+# ---- files ----
+
+def path() -> str:
+    """Where the numbers of this machine are kept; "" where kernels are not kept either."""
+    folder = _core.cache_info()["directory"]
+    return os.path.join(folder, "machine.json") if folder else ""
+
+
+def save(machine: dict[str, Any], to: str | None = None) -> None:
+    """Writes a machine as JSON, whole or not at all."""
+    to = path() if to is None else to
+    if not to:
+        return
+    os.makedirs(os.path.dirname(os.path.abspath(to)), exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", encoding="utf8", dir=os.path.dirname(os.path.abspath(to)), delete=False) as file:
+        json.dump(machine, file, indent=1)
+    os.replace(file.name, to)
+
+
+def load(file: str) -> dict[str, Any]:
+    """Reads a machine. ValueError: the file is none; OSError."""
+    with open(file, encoding="utf8") as f:
+        try:
+            machine = json.load(f)
+        except ValueError as error:
+            raise ValueError(f"{file} is no machine: {error}") from error
+    if not isinstance(machine, dict) or not set(FIELDS) <= set(machine):
+        raise ValueError(f"{file} is no machine: it has not all of {', '.join(FIELDS)}")
+    return machine
+
+
+def use(machine: dict[str, Any] | None) -> None:
+    """Estimates by this machine from here on; None: by what is assumed of any. ValueError: it is none."""
+    global _used, _is_found
+    _core.machine_set(machine)
+    _used, _is_found = machine, True
+
+
+_used: dict[str, Any] | None = None
+_is_found = False
+
+
+def found() -> dict[str, Any] | None:
+    """The machine by which time is estimated: what use() said, or what was measured before; None: nothing was."""
+    if not _is_found:
+        use(None)
+        if path() and os.path.exists(path()):
+            try:
+                use(load(path()))
+            except (OSError, ValueError) as error:
+                print(f"frit: {path()} is left alone: {error}", file=sys.stderr)
+    return _used
+
+
+def overhead_us(evals: int, nodes: int) -> float:
+    """What a call takes beside its kernels: one that evaluates once is made again without running its function."""
+    machine = found()
+    if machine is None or evals == 0:
+        return 0.0
+    call, evaluation, node = machine["call_us"]
+    return float(call + (evals > 1) * (evals * evaluation + nodes * node))
+
+
+def main(arguments: list[str]) -> int:
+    if arguments == ["calibrate"]:
+        machine = calibrate()
+        print(json.dumps(machine, indent=1))
+        return 0
+    if arguments[:1] == ["measure"] and len(arguments) > 1:
+        with open(arguments[1], "w", encoding="utf8") as file:
+            json.dump(_measure(), file)
+        return 0
+    print("usage: python -m frit.machine calibrate", file=sys.stderr)
+    return 2

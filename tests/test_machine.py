@@ -1,0 +1,153 @@
+"""What a machine is taken to be where time is estimated: the numbers that are fitted, the files, and the work that they are for."""
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+from frit import _machine
+
+from .common import SOAK
+
+S = frit.ShapeDtype
+
+
+def machine(**other):
+    """One on which all can be told apart: 1 ps for a byte of any kind, 2 GB/s in reach of 1 MB, and so on."""
+    return {"name": "none", "levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "all_levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "kind_ps": [1e-9] * 9,
+            "call_us": [5.0, 1.0, 0.5], "figures": [0.25, 0.0, 0.0, 0.0, 0.0, 1, 0.0], "product_gops": [10.0, 5.0],
+            "all_product_gops": [10.0, 5.0], **other}
+
+
+@pytest.fixture(autouse=True)
+def as_before():
+    before = _machine.found()
+    yield
+    _machine.use(before)
+
+
+# ---- work, which says the same on every machine ----
+
+def work(function, *arrays):
+    """Kinds of work of all kernels, for one element of the first array."""
+    rows = _machine._features(function, *arrays)
+    return [v / arrays[0].size for v in rows]
+
+
+FLOAT, BITS, CONVERT, DIVIDE, ROOT, WHOLE, SCALAR, FOLD, FIND, LOADED, STORED, ROWS, LOOPS = range(13)
+
+
+@pytest.mark.parametrize("function, dtype, kinds", [
+    (lambda x: x + x * 2, "f4", {FLOAT: 8, LOADED: 4, STORED: 4}), (lambda x: x + x * 2, "f8", {FLOAT: 16, LOADED: 8, STORED: 8}),
+    (lambda x: 1 / x, "f4", {DIVIDE: 64, LOADED: 4, STORED: 4}), (lambda x: frit.sqrt(x), "f8", {ROOT: 160, LOADED: 8, STORED: 8}),
+    (lambda x: x & 3, "i4", {BITS: 4, LOADED: 4, STORED: 4}), (lambda x: x * x, "i4", {WHOLE: 8, LOADED: 4, STORED: 4}),
+    (lambda x: x.astype("f4"), "i4", {CONVERT: 4, LOADED: 4, STORED: 4})])
+def test_what_an_element_takes(function, dtype, kinds):
+    got = work(function, np.ones(4096, dtype))
+    assert {k: v for k, v in enumerate(got[:LOOPS]) if v > 0.01} == kinds
+
+
+def test_rows_are_counted_and_what_is_loaded_again():
+    x = np.ones((64, 32), "f4")
+    got = [v * x.size for v in work(lambda x: x - x.max(axis=1, keepdims=True), x)]
+    assert got[ROWS] == 64 and got[LOOPS] == 128 and got[FOLD] == 4 * x.size and got[STORED] == 4 * x.size
+    assert got[LOADED] == 8 * x.size
+    assert work(lambda x: x.argmax(axis=1), x)[FIND] == 4
+
+
+def test_every_operation_has_some_work():
+    """But for what only moves: the micro code of each is counted."""
+    for name in ("exp", "sin", "arctan", "tanh", "log1p", "cbrt", "erf", "sinh", "arcsin", "exp2"):
+        for dtype in ("f2", "f4", "f8"):
+            assert sum(work(getattr(frit, name), np.ones(1024, dtype))[:LOADED]) > 40, (name, dtype)
+    for name in ("power", "arctan2", "hypot", "floor_divide", "remainder", "fmod"):
+        assert sum(work(lambda x, name=name: getattr(frit, name)(x, x + 1), np.ones(1024))[:LOADED]) > 40, name
+
+
+# ---- time, from work and a machine ----
+
+def test_time_follows_from_the_machine():
+    _machine.use(machine())
+    n = 50_000
+    e = frit.estimate(lambda x: x * 2)(S(n))        # 0.4 MB read at 2 GB/s and written at 4
+    assert e.us == pytest.approx(5.25 + n * 8 * (1 / 2 + 1 / 4) / 1000, rel=1e-3) and e.overhead_us == 5
+    far = frit.estimate(lambda x: x * 2)(S(200 * n))
+    assert far.us == pytest.approx(200 * n * 8 * (1 / 1 + 1 / 2) / 1000, rel=2e-2)
+    _machine.use(machine(kind_ps=[1000.0] + [0.0] * 8))
+    slow = frit.estimate(lambda x: x * 2)(S(n))     # a byte takes a nanosecond, beside which memory is little
+    assert slow.us == pytest.approx(5.25 + n / 1000 * (64 + 36) ** 0.5, rel=0.01)
+    _machine.use(machine(figures=[0.25, 0, 0, 100.0, 10.0, 1, 0]))
+    rows = frit.estimate(lambda x: x - x.max(axis=1, keepdims=True))(S((1000, 4)))
+    assert rows.us == pytest.approx(5.25 + (1000 * 100 + 2000 * 10) / 1000, rel=0.2)
+    _machine.use(machine())
+    product = frit.estimate(lambda a, b: a @ b)(S((300, 300)), S((300, 300)))
+    assert product.us == pytest.approx(5.25 + 2 * 300 ** 3 / 5 / 1000, rel=0.1)
+
+
+def test_threads_are_used_where_they_are_sooner():
+    several = machine(figures=[0.25, 0, 0, 0, 0, 4, 10.0], all_levels=[1e6, 8.0, 16.0, 1e8, 4.0, 8.0], all_product_gops=[40.0, 20.0])
+    small, large = S(1000), S(10_000_000)
+    _machine.use(machine())
+    one = [frit.estimate(lambda x: x * 2)(x).us for x in (small, large)]
+    _machine.use(several)
+    four = [frit.estimate(lambda x: x * 2)(x).us for x in (small, large)]
+    assert four[0] == one[0] and one[1] / 4.1 < four[1] < one[1] / 3.9
+
+
+# ---- fitting, and files ----
+
+def test_numbers_that_are_not_negative_are_fitted():
+    r = np.random.default_rng(3)
+    a, x = r.random((40, 7)), np.array([0.0, 3.0, 0.0, 1.5, 0.2, 0.0, 9.0])
+    assert np.allclose(_machine._fit(a, a @ x), x, atol=1e-9)
+    got = _machine._fit(a, a @ x - 2 * a[:, 0])     # the best has a negative number: not here
+    assert (got >= 0).all() and got[0] == 0
+    other = np.maximum(got + r.normal(0, 0.1, (200, 7)), 0)
+    assert (np.linalg.norm(a @ got - (a @ x - 2 * a[:, 0])) <= np.linalg.norm(a @ other.T - (a @ x - 2 * a[:, 0])[:, None], axis=0) + 1e-9).all()
+
+
+def test_a_machine_is_a_file(tmp_path):
+    file = str(tmp_path / "m.json")
+    frit.machine.save(machine(), file)
+    assert frit.machine.load(file) == machine() and os.listdir(tmp_path) == ["m.json"]
+    for text in ("", "{", "[]", json.dumps({"levels": []})):
+        (tmp_path / "m.json").write_text(text)
+        with pytest.raises(ValueError, match="is no machine"):
+            frit.machine.load(file)
+    with pytest.raises(OSError):
+        frit.machine.load(str(tmp_path / "none"))
+
+
+@pytest.mark.parametrize("wrong", [
+    {"levels": []}, {"levels": [1e6, 2.0, 0.0]}, {"levels": [2e6, 1.0, 1.0, 1e6, 1.0, 1.0]}, {"levels": [1.0, 1.0, 1.0] * 20},
+    {"kind_ps": [1.0]}, {"kind_ps": [-1.0] * 9}, {"kind_ps": ["fast"] * 9}, {"product_gops": [0.0, 1.0]}, {"figures": None}])
+def test_what_is_no_machine_is_refused_and_nothing_changes(wrong):
+    _machine.use(machine())
+    before = frit.estimate(lambda x: x * 2)(S(1000)).us
+    with pytest.raises((ValueError, TypeError)):
+        frit.machine.use(machine(**wrong))
+    with pytest.raises(TypeError):
+        frit.machine.use(3)
+    assert frit.estimate(lambda x: x * 2)(S(1000)).us == before
+
+
+def test_a_file_that_is_none_is_left_alone(tmp_path):
+    (tmp_path / "machine.json").write_text("{}")
+    code = "import frit; print(frit.estimate(lambda x: x + 1)(frit.ShapeDtype(10)).us > 0)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "FRIT_CACHE_DIR": str(tmp_path)})
+    assert done.returncode == 0 and done.stdout == "True\n" and "is left alone" in done.stderr
+    usage = subprocess.run([sys.executable, "-m", "frit.machine"], capture_output=True, text=True)
+    assert usage.returncode == 2 and usage.stderr == "usage: python -m frit.machine calibrate\n"
+
+
+@pytest.mark.skipif(not SOAK, reason="long: make soak")
+def test_this_machine_is_measured(tmp_path):
+    done = subprocess.run([sys.executable, "-m", "frit.machine", "calibrate"], capture_output=True, text=True,
+                          env={**os.environ, "FRIT_CACHE_DIR": str(tmp_path)})
+    assert done.returncode == 0, done.stderr
+    found = frit.machine.load(str(tmp_path / "machine.json"))
+    frit.machine.use(found)
+    assert found == json.loads(done.stdout) and sum(found["kind_ps"]) > 1
