@@ -43,7 +43,7 @@ def build(directory):
     """The test library and a helper program of its own."""
     shared = objects(in_csrc(*MICRO_CODE), *APART)
     helper = objects(in_csrc("jit/cc/*.c", "jit/emit_gcc*.c"), *APART)
-    parts = objects([*in_csrc(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "exec", "key", "load", "memo")), *REFERENCE),
+    parts = objects([*in_csrc(*(f"jit/{f}.c" for f in ("compile*", "helper", "cache", "exec", "export", "key", "load", "memo")), *REFERENCE),
                      ROOT / "tests/c/test_jit.c"], *APART)
     subprocess.run(["cc", "-o", f"{directory}/frit-cc", *helper, *shared, "-lm", "-lpthread", "-ldl"], check=True)
     subprocess.run(["cc", "-shared", "-o", f"{directory}/test_jit.so", *shared, *parts, "-lm", "-lpthread", "-ldl"], check=True)

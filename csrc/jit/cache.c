@@ -1,7 +1,7 @@
 /* jit/cache.c -- the files:
  *
  *     key                          32 random bytes, mode 0600: seals are keyed with them
- *     <64 hex digits>.frit         "FRITKRN1"  key[32]  u64 length  payload  seal[32]
+ *     <64 hex digits>.frit         "FRITKRN2"  key[32]  origin  u64 length  payload  seal[32]
  *     .tmp-<pid>-<random>          being written; renamed when it is whole and on disk
  *
  * A file's time of modification is that of its last use; the oldest go when all together pass the
@@ -33,12 +33,21 @@ enum {
     TOUCH_AFTER_S = 600
 }; /* a use is noted at most this often */
 
-static const char magic[8] = {'F', 'R', 'I', 'T', 'K', 'R', 'N', '1'};
+static const char magic[8] = {'F', 'R', 'I', 'T', 'K', 'R', 'N', '2'};
 
 struct entry_head {
     char          magic[8];
     struct fr_key key;
+    struct fr_key_origin origin; /* zeros where there is none */
     uint64_t      n_bytes;
+};
+
+/* An entry in memory: fr_cache_hold. */
+struct held {
+    struct held  *next;
+    struct fr_key key;
+    size_t        n_bytes;
+    char          bytes[];
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -49,6 +58,7 @@ static bool            checked;
 static bool            have_secret;
 static uint8_t         secret[SECRET_BYTES];
 static uint64_t        written_since_scan = UINT64_MAX;
+static struct held    *held;
 
 /* ---- the directory --------------------------------------------------------------------------- */
 
@@ -418,7 +428,20 @@ is_entry(const char *name)
 {
     size_t n = strlen(name);
 
-    return n == 2 * FR_DIGEST_BYTES + 5 && !strcmp(name + n - 5, ".frit");
+    return n == 2 * FR_DIGEST_BYTES + 5 && strspn(name, "0123456789abcdef") == n - 5 && !strcmp(name + n - 5, ".frit");
+}
+
+static struct fr_key
+key_of_entry(const char *name)
+{
+    struct fr_key key;
+
+    for (int i = 0; i < FR_DIGEST_BYTES; i++) {
+        const char digits[3] = {name[2 * i], name[2 * i + 1], '\0'};
+
+        key.bytes[i] = (uint8_t)strtoul(digits, NULL, 16);
+    }
+    return key;
 }
 
 static void
@@ -434,7 +457,7 @@ seal(const struct entry_head *head, const void *payload, uint8_t *out)
 
 /* The whole file, checked; NULL when it is not what was written. */
 static void *
-read_entry(int fd, const struct stat *st, const struct fr_key *key, size_t *n)
+read_entry(int fd, const struct stat *st, const struct fr_key *key, struct fr_key_origin *origin, size_t *n)
 {
     struct entry_head head;
     uint8_t           stored[FR_DIGEST_BYTES], computed[FR_DIGEST_BYTES];
@@ -451,6 +474,8 @@ read_entry(int fd, const struct stat *st, const struct fr_key *key, size_t *n)
         seal(&head, payload, computed);
         if (!memcmp(stored, computed, sizeof stored)) {
             *n = head.n_bytes;
+            if (origin)
+                *origin = head.origin;
             return payload;
         }
     }
@@ -458,8 +483,30 @@ read_entry(int fd, const struct stat *st, const struct fr_key *key, size_t *n)
     return NULL;
 }
 
+static struct held *
+find_held(const struct fr_key *key)
+{
+    struct held *h = held;
+
+    while (h && !fr_key_equal(&h->key, key))
+        h = h->next;
+    return h;
+}
+
+static fr_status
+get_held(const struct fr_key *key, void **bytes, size_t *n)
+{
+    struct held *h = find_held(key);
+
+    if (!h || !(*bytes = fr_malloc(h->n_bytes)))
+        return FR_EINDEX;
+    *n = h->n_bytes;
+    memcpy(*bytes, h->bytes, h->n_bytes);
+    return FR_OK;
+}
+
 fr_status
-fr_cache_get(const struct fr_key *key, void **bytes, size_t *n, struct fr_err *err)
+fr_cache_get(const struct fr_key *key, struct fr_key_origin *origin, void **bytes, size_t *n, struct fr_err *err)
 {
     char        name[NAME_LEN];
     struct stat file;
@@ -467,14 +514,16 @@ fr_cache_get(const struct fr_key *key, void **bytes, size_t *n, struct fr_err *e
     fr_status   st = FR_EINDEX;
 
     pthread_mutex_lock(&lock);
-    if ((dir = begin(err)) < 0)
+    if ((dir = begin(err)) < 0) {
+        st = origin ? FR_EINDEX : get_held(key, bytes, n);
         goto out;
+    }
     entry_name(key, name);
     if ((fd = open_private(dir, name, &file)) < 0) {
         if (errno != EPERM && errno != ELOOP)
             goto out;
     } else if (file.st_nlink == 1 && /* another name may be somebody else's */
-               (*bytes = read_entry(fd, &file, key, n))) {
+               (*bytes = read_entry(fd, &file, key, origin, n))) {
         st = FR_OK;
         if (time(NULL) - file.st_mtime > TOUCH_AFTER_S)
             futimens(fd, NULL);
@@ -589,8 +638,27 @@ keep_below_cap(int dir, size_t just_written)
     fr_free(l.files);
 }
 
-fr_status
-fr_cache_put(const struct fr_key *key, const void *bytes, size_t n, struct fr_err *err)
+/* Lock held. */
+static fr_status
+hold(const struct fr_key *key, const void *bytes, size_t n, struct fr_err *err)
+{
+    struct held *h = find_held(key);
+
+    if (h && h->n_bytes == n && !memcmp(h->bytes, bytes, n))
+        return FR_OK;
+    if (!(h = fr_malloc(sizeof *h + n)))
+        return fr_fail(err, FR_ENOMEM, "a kernel of %zu bytes", n);
+    h->key = *key;
+    h->n_bytes = n;
+    memcpy(h->bytes, bytes, n);
+    h->next = held; /* before others with its key */
+    held = h;
+    return FR_OK;
+}
+
+static fr_status
+put(const struct fr_key *key, const struct fr_key_origin *origin, const void *bytes, size_t n, bool or_hold,
+    struct fr_err *err)
 {
     struct entry_head head = {.key = *key, .n_bytes = n};
     uint8_t           digest[FR_DIGEST_BYTES];
@@ -600,8 +668,12 @@ fr_cache_put(const struct fr_key *key, const void *bytes, size_t n, struct fr_er
     fr_status         st = FR_EINDEX;
 
     pthread_mutex_lock(&lock);
-    if ((dir = begin(err)) < 0)
+    if ((dir = begin(err)) < 0) {
+        st = or_hold ? hold(key, bytes, n, err) : FR_EINDEX;
         goto out;
+    }
+    if (origin)
+        head.origin = *origin;
     memcpy(head.magic, magic, sizeof magic);
     seal(&head, bytes, digest);
     entry_name(key, name);
@@ -611,6 +683,44 @@ fr_cache_put(const struct fr_key *key, const void *bytes, size_t n, struct fr_er
     close(dir);
 out:
     pthread_mutex_unlock(&lock);
+    return st;
+}
+
+fr_status
+fr_cache_put(const struct fr_key *key, const struct fr_key_origin *origin, const void *bytes, size_t n, struct fr_err *err)
+{
+    return put(key, origin, bytes, n, false, err);
+}
+
+fr_status
+fr_cache_hold(const struct fr_key *key, const struct fr_key_origin *origin, const void *bytes, size_t n, struct fr_err *err)
+{
+    return put(key, origin, bytes, n, true, err);
+}
+
+fr_status
+fr_cache_keys(struct fr_key **keys, size_t *n, struct fr_err *err)
+{
+    struct listing l = {NULL, 0, 0, 0};
+    int            dir;
+    fr_status      st = FR_OK;
+
+    pthread_mutex_lock(&lock);
+    if ((dir = begin(err)) < 0) {
+        st = fr_fail(err, FR_EOS, "there is no kernel cache on disk (frit.cache.info() says where)");
+        goto out;
+    }
+    list_entries(dir, &l);
+    close(dir);
+    qsort(l.files, l.n, sizeof *l.files, oldest_first);
+    if (!(*keys = fr_malloc(l.n * sizeof **keys + 1)))
+        st = fr_fail(err, FR_ENOMEM, "a list of %zu kernels", l.n);
+    for (size_t i = 0; st == FR_OK && i < l.n; i++)
+        (*keys)[i] = key_of_entry(l.files[i].name);
+    *n = l.n;
+out:
+    pthread_mutex_unlock(&lock);
+    fr_free(l.files);
     return st;
 }
 
@@ -641,6 +751,10 @@ fr_cache_clear(struct fr_err *err)
     fr_status      st = FR_OK;
 
     pthread_mutex_lock(&lock);
+    for (struct held *h = held; h; h = held) {
+        held = h->next;
+        fr_free(h);
+    }
     if ((dir = begin(err)) >= 0) {
         list_entries(dir, &l);
         for (size_t i = 0; i < l.n; i++)

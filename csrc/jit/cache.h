@@ -16,11 +16,15 @@ void      fr_cache_configure(void);
 void      fr_cache_after_fork(void);
 
 /* The bytes under `key`, for the caller to fr_free. FR_EINDEX when there are none, FR_EBUG when
- * they are not as they were written (the file is then removed). */
-fr_status fr_cache_get(const struct fr_key *, void **bytes, size_t *n, struct fr_err *);
+ * they are not as they were written (the file is then removed). `origin` may be NULL. */
+fr_status fr_cache_get(const struct fr_key *, struct fr_key_origin *origin, void **bytes, size_t *n, struct fr_err *);
 /* Removes what `key` names: its contents turned out to be unusable. */
 void      fr_cache_drop(const struct fr_key *);
-/* Failure costs nothing but the entry. */
-fr_status fr_cache_put(const struct fr_key *, const void *bytes, size_t n, struct fr_err *);
+/* Failure costs nothing but the entry. The origin is NULL for what is no kernel of frit-cc's. */
+fr_status fr_cache_put(const struct fr_key *, const struct fr_key_origin *, const void *bytes, size_t n, struct fr_err *);
+/* The same for what this process was given: where there is no directory, it is kept in memory. */
+fr_status fr_cache_hold(const struct fr_key *, const struct fr_key_origin *, const void *bytes, size_t n, struct fr_err *);
+/* The keys of all entries on disk, the longest unused first, for the caller to fr_free. FR_EOS: there is no directory. */
+fr_status fr_cache_keys(struct fr_key **, size_t *n, struct fr_err *);
 
 #endif

@@ -155,7 +155,7 @@ after_fork_child(void)
     pthread_cond_init(&m->done, NULL);
     fr_cache_after_fork();
     fr_exec_forked();
-    m->running = m->asleep = m->stop = false;
+    m->running = m->asleep = m->stop = m->imports_read = false;
     m->memo_read = m->compiler_known;
     if (m->current)
         fr_jobs_push(&m->inbox, m->current);
@@ -187,7 +187,8 @@ fr_compile_configure(const char *helper_path, const char *const *features)
         fr_free(m->feature[i]);
         m->feature[i] = NULL;
     }
-    m->helper_hashed = m->compiler_known = m->memo_read = m->is_unavailable = false;
+    m->helper_hashed = m->compiler_known = m->memo_read = m->imports_read = m->is_unavailable = false;
+    m->n_imports = 0;
     m->unavailable[0] = m->pause_reason[0] = '\0';
     m->n_deaths_at_start = m->n_pauses = 0;
     m->resume_us = 0;
@@ -200,6 +201,7 @@ fr_compile_configure(const char *helper_path, const char *const *features)
         else
             m->configured = false;
     }
+    m->configured = m->configured && fr_key_set_features(&m->origin, (const char *const *)m->feature);
     pthread_mutex_unlock(&m->lock);
     if (!m->configured)
         fr_compile_set_unavailable("out of memory at import");

@@ -218,11 +218,12 @@ finish_compile(struct fr_helper *h)
     m->n_pauses = 0;
     fr_compile_count(&m->stats.compile_us, (uint64_t)us);
     fr_compile_count(&m->stats.n_objects, 1);
+    m->n_pending++; /* whoever waits for compilers finds their entries on disk (frit.cache.export) */
     while (fr_jobs_take(work)) {
         key = m->current->key;
         if (fr_job_answer_with(h->bytes, h->head.n_bytes, &m->stats.n_compiled, &err) != FR_EBUG) {
             fr_compile_say(&key, batch ? "compiled with others" : "compiled", us);
-            fr_cache_put(&key, h->bytes, h->head.n_bytes, &err);
+            fr_cache_put(&key, &m->origin, h->bytes, h->head.n_bytes, &err);
         } else if (batch) {
             m->current->alone = first;
             fr_jobs_put(&m->todo);
@@ -232,6 +233,10 @@ finish_compile(struct fr_helper *h)
         }
         first = false;
     }
+    pthread_mutex_lock(&m->lock);
+    m->n_pending--;
+    pthread_cond_broadcast(&m->done);
+    pthread_mutex_unlock(&m->lock);
 }
 
 /* There is no object. */

@@ -11,6 +11,7 @@
 #include "jit/compile.h"
 #include "jit/helper.h"
 #include "jit/key.h"
+#include "jit/memo.h"
 
 enum {
     FR_MAX_HELPERS = 8,
@@ -70,7 +71,10 @@ struct fr_manager {
     int                      n_pauses;  /* since the last object */
     char                    *feature[FR_MAX_FEATURES + 1];
     struct fr_helper_setup   setup;
-    struct fr_key_maker      maker;
+    struct fr_key_origin     origin;   /* of what is compiled here */
+    struct fr_key_origin     import[FR_MEMO_ORIGINS]; /* of entries that were compiled elsewhere and run here */
+    int                      n_imports;
+    atomic_bool              imports_read;
     unsigned                 n_compilers; /* that were told of so far: keys hold for the last */
     bool                     helper_hashed, compiler_known, memo_read, swept;
     int                      n_deaths_at_start;

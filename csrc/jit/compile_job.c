@@ -11,7 +11,6 @@
 #include "jit/compile_int.h"
 #include "jit/exec.h"
 #include "jit/load.h"
-#include "jit/memo.h"
 
 static struct fr_manager *const m = &fr_manager;
 
@@ -288,7 +287,7 @@ fr_compile_is_stopped(void)
 static void
 set_compiler(const uint8_t *digest)
 {
-    memcpy(m->maker.compiler, digest, FR_DIGEST_BYTES);
+    memcpy(m->origin.maker.compiler, digest, FR_DIGEST_BYTES);
     m->compiler_known = true;
     m->n_compilers++;
 }
@@ -301,10 +300,10 @@ fr_compile_learn_compiler(const char *hello, size_t n)
     if (n <= sizeof digest)
         return;
     memcpy(digest, hello, sizeof digest);
-    if (m->compiler_known && !memcmp(digest, m->maker.compiler, sizeof digest))
+    if (m->compiler_known && !memcmp(digest, m->origin.maker.compiler, sizeof digest))
         return;
     set_compiler(digest);
-    fr_memo_write(&m->maker, hello + sizeof digest, n - sizeof digest);
+    fr_memo_write(&m->origin.maker, hello + sizeof digest, n - sizeof digest);
 }
 
 /* Whether keys can be made; if not, the first helper will tell. */
@@ -315,14 +314,14 @@ know_compiler(void)
     struct fr_err err;
 
     if (!m->helper_hashed && !m->is_unavailable) {
-        if (fr_key_hash_file(m->setup.program, m->maker.helper, &err) == FR_OK)
+        if (fr_key_hash_file(m->setup.program, m->origin.maker.helper, &err) == FR_OK)
             m->helper_hashed = true;
         else
             fr_compile_set_unavailable(err.text);
     }
     if (m->helper_hashed && !m->compiler_known && !m->memo_read) {
         m->memo_read = true;
-        if (fr_memo_read(&m->maker, digest))
+        if (fr_memo_read(&m->origin.maker, digest))
             set_compiler(digest);
     }
     return m->compiler_known;
@@ -335,13 +334,29 @@ fr_job_key(struct fr_job *j)
 {
     if (j->compiler == m->n_compilers)
         return;
-    fr_key_of_nest(&j->key, &m->maker, (const char *const *)m->feature, j->nest, j->n_nest);
+    fr_key_of_nest(&j->key, &m->origin, j->nest, j->n_nest);
     j->compiler = m->n_compilers;
 }
 
-/* Answers m->current from memory or disk if possible. */
-static bool
-look_up(void)
+/* Where entries come from that were loaded and run here; what does not is left out. */
+static int
+imports(void)
+{
+    int n, kept = 0;
+
+    if (m->imports_read || !m->helper_hashed)
+        return m->n_imports;
+    m->imports_read = true;
+    n = fr_memo_origins(&m->origin.maker, m->import);
+    for (int i = 0; i < n; i++)
+        if (!fr_key_missing_feature(&m->import[i], &m->origin))
+            m->import[kept++] = m->import[i];
+    return m->n_imports = kept;
+}
+
+/* Answers m->current from memory or disk, by its key. FR_EINDEX: there is nothing; FR_EBUG: nothing usable. */
+static fr_status
+look_up_key(void)
 {
     struct fr_job        *j = m->current;
     struct fr_known_code *k;
@@ -351,37 +366,58 @@ look_up(void)
     int64_t               start = fr_now_us();
     fr_status             st;
 
-    fr_job_key(j);
     if ((k = fr_job_known(&j->key))) {
         fr_job_answer_known(k);
-        return true;
+        return FR_OK;
     }
-    switch (fr_cache_get(&j->key, &bytes, &n, &err)) {
+    switch (fr_cache_get(&j->key, NULL, &bytes, &n, &err)) {
     case FR_OK:
         st = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
         fr_free(bytes);
         if (st != FR_EBUG)
-            return true;
+            return FR_OK;
         fr_cache_drop(&j->key); /* as good as damaged */
         __attribute__((fallthrough));
     case FR_EBUG:
         fr_compile_count(&m->stats.n_bad_entries, 1);
         fr_compile_say(&j->key, "bad cache entry for", fr_now_us() - start);
-        return false;
+        return FR_EBUG;
     default:
-        fr_compile_count(&m->stats.n_disk_misses, 1);
-        return false;
+        return FR_EINDEX;
     }
+}
+
+/* Answers m->current from memory or disk if possible: what the compiler of this machine made, then what came from
+ * elsewhere. */
+static bool
+look_up(void)
+{
+    struct fr_job *j = m->current;
+    bool           known = know_compiler();
+    fr_status      st = FR_EBUG;
+
+    if (known) {
+        fr_job_key(j);
+        st = look_up_key();
+    }
+    for (int i = 0; st != FR_OK && i < imports(); i++) {
+        if (known && !memcmp(&m->import[i], &m->origin, sizeof m->origin))
+            continue;
+        fr_key_of_nest(&j->key, &m->import[i], j->nest, j->n_nest);
+        j->compiler = 0; /* it is not the key of this machine's compiler */
+        if (look_up_key() == FR_OK)
+            st = FR_OK;
+    }
+    if (st == FR_EINDEX)
+        fr_compile_count(&m->stats.n_disk_misses, 1);
+    return st == FR_OK;
 }
 
 void
 fr_job_take_in(void)
 {
-    bool known = know_compiler();
-
-    if (known && look_up())
+    if (look_up())
         return;
-    /* What was never compiled by this program cannot be in the cache. */
     if (m->current->lookup_only || fr_compile_is_stopped()) {
         fr_job_answer(NULL);
         return;

@@ -40,7 +40,7 @@ fr_memo_read(const struct fr_key_maker *maker, uint8_t *digest)
 
     memset(&seen, 0, sizeof seen);
     fr_key_of_compiler(&key, maker);
-    if (fr_cache_get(&key, &bytes, &n, &err) != FR_OK)
+    if (fr_cache_get(&key, NULL, &bytes, &n, &err) != FR_OK)
         return false;
     if (n == sizeof old) {
         memcpy(&old, bytes, sizeof old);
@@ -69,5 +69,41 @@ fr_memo_write(const struct fr_key_maker *maker, const char *path, size_t n)
     memcpy(memo.path, path, n);
     fr_key_of_compiler(&key, maker);
     if (describe_compiler(&memo))
-        fr_cache_put(&key, &memo, sizeof memo, &err);
+        fr_cache_put(&key, NULL, &memo, sizeof memo, &err);
+}
+
+int
+fr_memo_origins(const struct fr_key_maker *maker, struct fr_key_origin out[FR_MEMO_ORIGINS])
+{
+    struct fr_key key;
+    struct fr_err err;
+    void         *bytes;
+    size_t        n, count;
+
+    fr_key_of_origins(&key, maker);
+    if (fr_cache_get(&key, NULL, &bytes, &n, &err) != FR_OK)
+        return 0;
+    count = n / sizeof *out;
+    if (count > FR_MEMO_ORIGINS || count * sizeof *out != n)
+        count = 0;
+    memcpy(out, bytes, count * sizeof *out);
+    fr_free(bytes);
+    for (size_t i = 0; i < count; i++) /* the last two bytes end the text of features */
+        memset(out[i].features + sizeof out[i].features - 2, 0, 2);
+    return (int)count;
+}
+
+fr_status
+fr_memo_add_origin(const struct fr_key_origin *origin, struct fr_err *err)
+{
+    struct fr_key_origin all[FR_MEMO_ORIGINS + 1];
+    struct fr_key        key;
+    int                  n = fr_memo_origins(&origin->maker, all + 1), kept = 1;
+
+    all[0] = *origin;
+    for (int i = 1; i <= n; i++)
+        if (memcmp(&all[i], origin, sizeof *origin))
+            all[kept++] = all[i];
+    fr_key_of_origins(&key, &origin->maker);
+    return fr_cache_hold(&key, NULL, all, sizeof *all * (size_t)(kept < FR_MEMO_ORIGINS ? kept : FR_MEMO_ORIGINS), err);
 }

@@ -185,7 +185,7 @@ fr_nvrtc_find(const struct fr_nvrtc_source *of, struct fr_image *out, struct fr_
     *out = (struct fr_image){0};
     if (st != FR_OK)
         return st;
-    if (fr_cache_get(&job.key, &bytes, &out->n, &ignored) != FR_OK) {
+    if (fr_cache_get(&job.key, NULL, &bytes, &out->n, &ignored) != FR_OK) {
         atomic_fetch_add(&n_misses, 1);
         return FR_OK;
     }
@@ -217,7 +217,7 @@ fr_nvrtc_compile(const struct fr_nvrtc_source *of, struct fr_image *out, struct 
     if (fr_env.debug >= 2)
         fr_log(2, "NVRTC made %zu bytes of %s for sm_%d in %lld us", out->n, out->is_ptx ? "PTX" : "code", out->arch,
                (long long)(fr_now_us() - t0));
-    fr_cache_put(&job.key, out->bytes, out->n, &ignored);
+    fr_cache_put(&job.key, NULL, out->bytes, out->n, &ignored);
 out:
     rtc.free(&program);
     if (st != FR_OK)

@@ -15,7 +15,8 @@ from ._numpy import named as _named
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
     "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN",
-    "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_info",
+    "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_export",
+    "cache_info", "cache_load",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
     "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
     "explain_text", "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin", "meta_end",

@@ -180,7 +180,7 @@ test_cache_put(const char *name, const void *bytes, size_t n, char *message)
 {
     struct fr_key k = key_from(name);
     struct fr_err err = {FR_OK, ""};
-    int           st = fr_cache_put(&k, bytes, n, &err);
+    int           st = fr_cache_put(&k, NULL, bytes, n, &err);
 
     strcpy(message, err.text);
     return st;
@@ -193,7 +193,7 @@ test_cache_get(const char *name, void *out, size_t cap, size_t *n)
     struct fr_key k = key_from(name);
     struct fr_err err;
     void         *bytes;
-    int           st = fr_cache_get(&k, &bytes, n, &err);
+    int           st = fr_cache_get(&k, NULL, &bytes, n, &err);
 
     if (st == FR_OK) {
         if (*n <= cap)

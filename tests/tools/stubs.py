@@ -77,7 +77,7 @@ ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": 
 RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "list[dict[str, Any]]",
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
-           "cache_info": "dict[str, Any]", "cache_clear": "None", "wait_compiles": "bool",
+           "cache_info": "dict[str, Any]", "cache_clear": "None", "cache_export": "tuple[bytes, int]", "cache_load": "int", "wait_compiles": "bool",
            "explain_text": "str", "device_names": "tuple[str, ...]", "device_open": "str", "device_stream": "int | None", "device_enter": "None",
            "device_leave": "None", "device_memory": "dict[str, int]", "synchronize": "None", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any",
            "looper": "Any", "plain": "Any",

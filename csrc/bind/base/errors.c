@@ -24,6 +24,18 @@ axis_error_type(void)
     return axis_error;
 }
 
+/* Exceptions of frit.cache, which has been imported by whoever calls what raises them. */
+static PyObject *
+export_error_type(const char *name)
+{
+    PyObject *module = PyImport_ImportModule("frit.cache"), *type = module ? PyObject_GetAttrString(module, name) : NULL;
+
+    PyErr_Clear();
+    Py_XDECREF(module);
+    Py_XDECREF(type); /* its module has it */
+    return type;
+}
+
 static PyObject *
 no_data_error_type(void)
 {
@@ -44,11 +56,12 @@ type_of(fr_status st)
 PyObject *
 fr_errors_raise(fr_status st, const struct fr_err *err)
 {
-    PyObject *type = type_of(st);
+    PyObject *type;
 
     /* The handler of a signal has raised already, in fr_hooks.interrupted, or a filter of warnings has: once is enough. */
     if (PyErr_Occurred())
         return NULL;
+    type = type_of(st);
     if (!type)
         type = PyExc_SystemError;
     if (err && err->code == st && err->text[0])

@@ -11,6 +11,7 @@
 #include "bind/tensor/tensor.h"
 #include "ir/node.h"
 #include "jit/compile.h"
+#include "jit/export.h"
 #include "jit/nvrtc.h"
 
 /* ---- statistics */
@@ -317,6 +318,50 @@ cache_clear(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+cache_export(PyObject *module, PyObject *version)
+{
+    const char   *text = PyUnicode_AsUTF8(version);
+    struct fr_err err;
+    void         *gil, *bytes = NULL;
+    size_t        n = 0;
+    uint64_t      n_kernels = 0;
+    PyObject     *out;
+    fr_status     st;
+
+    (void)module;
+    if (!text)
+        return NULL;
+    gil = fr_hooks.release_gil();
+    st = fr_export_make(text, &bytes, &n, &n_kernels, &err);
+    fr_hooks.take_gil(gil);
+    if (st != FR_OK)
+        return fr_errors_raise(st, &err);
+    out = Py_BuildValue("y#K", bytes, (Py_ssize_t)n, (unsigned long long)n_kernels);
+    fr_free(bytes);
+    return out;
+}
+
+static PyObject *
+cache_load(PyObject *module, PyObject *args)
+{
+    const char   *version;
+    struct fr_err err;
+    Py_buffer     export;
+    uint64_t      n_kernels;
+    void         *gil;
+    fr_status     st;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "y*s:cache_load", &export, &version))
+        return NULL;
+    gil = fr_hooks.release_gil();
+    st = fr_export_take(export.buf, (size_t)export.len, version, &n_kernels, &err);
+    fr_hooks.take_gil(gil);
+    PyBuffer_Release(&export);
+    return st == FR_OK ? PyLong_FromUnsignedLongLong(n_kernels) : fr_errors_raise(st, &err);
+}
+
+static PyObject *
 wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
     double seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
@@ -486,6 +531,10 @@ PyMethodDef fr_engine_methods[] = {
     {"cache_info", cache_info, METH_NOARGS,
      "cache_info()\n--\n\nThe kernel cache on disk: directory ('' if in memory only), entries, bytes."},
     {"cache_clear", cache_clear, METH_NOARGS, "cache_clear()\n--\n\nEmpties the kernel cache on disk."},
+    {"cache_export", cache_export, METH_O,
+     "cache_export(version, /)\n--\n\nThe kernels on disk as bytes, and how many they are."},
+    {"cache_load", cache_load, METH_VARARGS,
+     "cache_load(export, version, /)\n--\n\nTakes the kernels of an export; how many run here."},
     {"wait_compiles", PLAIN(wait_compiles),
      "wait_compiles(timeout=None, /)\n--\n\n"
      "Waits until no kernel is being compiled; False when the seconds run out first."},
