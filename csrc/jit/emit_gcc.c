@@ -345,12 +345,18 @@ static const char *const shift_options[] = {"-fgcse"};
 /* Where vectors are as long as a cache line, one that does not begin with a line is in two of them, as in all large arrays
  * of NumPy's, which begin 16 bytes after one. By the costs of generic processors what is used twice is loaded twice. */
 static const char *const wide_options[] = {"-mprefer-vector-width=512", "-mtune=icelake-server"};
+/* What objects begin with a multiple of. */
+#if defined __aarch64__
+#define PAGE "4096" /* adrp takes the page of a constant from that of the code, so both must lie as they were linked */
+#else
+#define PAGE "64"
+#endif
 /* No libraries: what little a kernel may call (memcpy) is in every process, and the machine need
  * not have the files that linking against libc takes. Segments lie close to each other, for jit/load.c packs objects
  * into shared pages, and names are in the table that says how many they are. */
 static const char *const link_options[] = {
     "-nostartfiles", "-nodefaultlibs", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,-z,now", "-Wl,-z,noseparate-code",
-    "-Wl,-z,norelro", "-Wl,-z,max-page-size=64", "-Wl,-z,common-page-size=64", "-Wl,--hash-style=sysv", "-Wl,-s",
+    "-Wl,-z,norelro", "-Wl,-z,max-page-size=" PAGE, "-Wl,-z,common-page-size=" PAGE, "-Wl,--hash-style=sysv", "-Wl,-s",
 };
 #if defined __x86_64__
 enum { FMA_IS_AN_OPTION = 1 };
