@@ -9,13 +9,13 @@ The sources are plain C11, so the build is a list of objects rather than setupto
     frit-cc        the program that dlopens libgccjit; needs no libgccjit to build
 
 Objects are compiled in parallel and again only when their command or a file they include changed.
-Settings: CC, CFLAGS, FRIT_DEBUG_BUILD=1 (-O1 -g and assertions), FRIT_SANITIZE=address,undefined,
-FRIT_WERROR=1, FRIT_SYMBOLS=1 (for perf), FRIT_BUILD_JOBS=n, FRIT_SOURCE=dir (another csrc, for tests that change a copy).
+Settings: CC, CC_FOR_BUILD (compiles the generator, where CC compiles for another machine), CFLAGS, LDFLAGS,
+FRIT_DEBUG_BUILD=1 (-O1 -g and assertions), FRIT_SANITIZE=address,undefined, FRIT_WERROR=1, FRIT_SYMBOLS=1 (for perf),
+FRIT_BUILD_JOBS=n, FRIT_SOURCE=dir (another csrc, for tests that change a copy).
 """
 import glob
 import hashlib
 import os
-import platform
 import runpy
 import shlex
 import shutil
@@ -40,10 +40,11 @@ def usable_cpus():
     return int(os.environ.get("FRIT_BUILD_JOBS") or len(os.sched_getaffinity(0)))
 
 
-def compiler():
-    """The C compiler: $CC, then cc, gcc, clang."""
-    if os.environ.get("CC"):
-        return shlex.split(os.environ["CC"])
+def compiler(*variables):
+    """The C compiler: the first of these that is set, then cc, gcc, clang."""
+    for variable in variables:
+        if os.environ.get(variable):
+            return shlex.split(os.environ[variable])
     for name in ("cc", "gcc", "clang"):
         if shutil.which(name):
             return [name]
@@ -103,8 +104,8 @@ def is_current(target, command):
 class Build:
     """One build: where it goes, and the objects that are still to be compiled."""
 
-    def __init__(self, temp):
-        self.cc = compiler()
+    def __init__(self, temp, cc):
+        self.cc = cc
         self.temp = temp
         self.todo = []
 
@@ -114,7 +115,10 @@ class Build:
         if inside.startswith(".."):
             inside = os.path.relpath(source, self.temp)
         target = os.path.join(self.temp, "obj" + ("-" + tag if tag else ""), inside + ".o")
-        command = [*self.cc, *flags(), "-I" + SOURCE, "-I" + self.temp, *extra, "-MMD", "-MF",
+        # Names of files in messages are those of the map, not of this machine: one compiler then makes one frit-cc wherever it
+        # runs, and kernels go from one installation to another (frit.cache.export).
+        names = [] if DEBUG else [f"-ffile-prefix-map={folder}/=" for folder in (SOURCE, self.temp)]
+        command = [*self.cc, *flags(), *names, "-I" + SOURCE, "-I" + self.temp, *extra, "-MMD", "-MF",
                    target + ".d", "-c", source, "-o", target]
         if not is_current(target, command):
             self.todo.append((target, command))
@@ -158,17 +162,18 @@ class Build:
 
 
 def levels():
-    """The instruction-set levels of this machine's architecture, each with its compiler options."""
-    if platform.machine().lower() in ("x86_64", "amd64"):
+    """The instruction-set levels of the architecture that is compiled for, each with its compiler options."""
+    if sysconfig.get_platform().endswith("x86_64"):
         return {name: [f"-march={march}"] for name, march in LEVELS.items()}
     return {"generic": []}
 
 
 def generate(build):
     """Prints the block kernels with the generator; the file names, which change only when it does."""
+    build = Build(build.temp, compiler("CC_FOR_BUILD", "CC"))
     parts = sources("jit/gen/*.c", "jit/emit_text*.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c",
                     "core/dtype.c", "base/*.c")
-    objects = [build.object(s) for s in parts]
+    objects = [build.object(s, tag="gen" if "CC_FOR_BUILD" in os.environ else "") for s in parts]
     build.compile("the kernel generator")
     program = os.path.join(build.temp, "gen")
     build.link(program, objects)
@@ -248,7 +253,7 @@ class BuildFrit(build_ext):
         mode = "debug" if DEBUG else "release"
         if SANITIZE:
             mode += "-" + SANITIZE.replace(",", "-")
-        build = Build(os.path.abspath(os.path.join(self.build_temp, mode)))
+        build = Build(os.path.abspath(os.path.join(self.build_temp, mode)), compiler("CC"))
         os.makedirs(build.temp, exist_ok=True)
         target = os.path.abspath(self.get_ext_fullpath(ext.name))
         build.link(target, extension_objects(build), "-shared")
@@ -264,4 +269,6 @@ class BuildFrit(build_ext):
         return outputs + [os.path.join(os.path.dirname(o), "frit-cc") for o in outputs[:1]]
 
 
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    sys.exit("frit: free-threaded Python (3.13t, 3.14t) is not supported: build with the Python that has the GIL")
 setup(ext_modules=[Extension("frit._core", sources=[])], cmdclass={"build_ext": BuildFrit})
