@@ -4,9 +4,13 @@ Functions and operators on frit.Tensor record what is to be computed; it is comp
 compiled kernels, when Python needs a value.  @frit.accelerate does this to a NumPy function as it is.
 """
 import math as _math
+import sys as _sys
 from typing import Any as _Any
 
 import numpy as _np
+
+if "t" in _sys.abiflags:
+    raise ImportError("frit does not run on free-threaded Python (3.13t, 3.14t): use the build of Python that has the GIL")
 
 from . import _core
 from ._core import Tensor

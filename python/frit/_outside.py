@@ -6,7 +6,6 @@ accelerated function is, and what it computes with tensors is computed with the 
 import functools
 import site
 import sys
-import sysconfig
 import types
 from typing import Any
 
@@ -22,15 +21,16 @@ _known: dict[str, bool] = {}    # name of a package -> whether it is somebody el
 adopted: set[str] = set()       # installed packages that the user names, and modules of frit's with accelerated functions
 
 
-def _folders() -> tuple[str, ...]:
-    """Where installed packages lie."""
+def _find_folders() -> tuple[str, ...]:
+    """Where installed packages lie. Asked for when it is wanted: sysconfig reads a file of Python's for it."""
+    import sysconfig
     found = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     if hasattr(site, "getsitepackages"):
         found.update(site.getsitepackages(), [site.getusersitepackages()])
     return tuple(filter(None, found))
 
 
-_FOLDERS = _folders()
+_folders = functools.cache(_find_folders)
 
 
 def _is_package_outside(name: str) -> bool:
@@ -40,7 +40,7 @@ def _is_package_outside(name: str) -> bool:
     if found is None:
         module = sys.modules.get(name)
         path = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
-        found = _known[name] = name not in _TELLING | _OURS and (name in sys.stdlib_module_names or path.startswith(_FOLDERS))
+        found = _known[name] = name not in _TELLING | _OURS and (name in sys.stdlib_module_names or path.startswith(_folders()))
     return found
 
 
