@@ -1,44 +1,43 @@
-"""What is given away: the source archive builds, the wheel made from it is small, and the package computes
-where it was unpacked, also without libgccjit."""
+"""What is given away: the source archive builds, the wheel is small and complete, and what is installed from it computes,
+also without a compiler and libgccjit; free-threaded Python is refused."""
 import glob
 import os
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
 import time
+import venv
 import zipfile
 
+import numpy
 import pytest
 
 from .common import ROOT
 
-pytestmark = pytest.mark.soak
+# What the loader may be asked for: all that manylinux_2_28 has of it, and no libgccjit, which frit-cc looks up.
+SYSTEM = re.compile(r"lib(c|m|dl|pthread)\.so\.\d|ld-linux-[\w-]+\.so\.\d")
 
-COMPUTE = """
-import os, sys
-import numpy as np
-import frit
-assert os.path.dirname(frit.__file__) == os.path.join(os.getcwd(), "frit"), frit.__file__
-x = np.linspace(0, 1, 100_000).reshape(100, 1000)
-for _ in range(3):
-    t = frit.asarray(x)
-    assert np.array_equal(np.asarray((t * 2 + 1).sum(axis=1)), (x * 2 + 1).sum(axis=1))
-    frit.wait_for_compiles(60)
-assert np.array_equal(frit.accelerate(lambda a: np.sqrt(a) + a)(x), np.sqrt(x) + x)
-here = os.path.dirname(frit.__file__)
-assert all(os.path.exists(os.path.join(here, n)) for n in ("py.typed", "_core.pyi", "__init__.pyi", "frit-cc"))
-assert os.access(os.path.join(here, "frit-cc"), os.X_OK)
-print("compiled", frit.stats()["compiled"])
-"""
+
+def setup(where, *args):
+    subprocess.run([sys.executable, "setup.py", "--quiet", *args], cwd=where, check=True)
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
+    """A wheel of the checkout, made of the objects that are built there already."""
+    folder = tmp_path_factory.mktemp("wheel")
+    setup(ROOT, "build", "--build-lib", str(folder / "lib"), "egg_info", "--egg-base", str(folder),
+          "bdist_wheel", "--skip-build", "--bdist-dir", str(folder / "bdist"), "--dist-dir", str(folder))
+    path, = glob.glob(str(folder / "*.whl"))
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel_of_archive(tmp_path_factory):
     """A wheel built from a source archive, and how long building took."""
     folder = tmp_path_factory.mktemp("package")
-
-    def setup(where, *args):
-        subprocess.run([sys.executable, "setup.py", "--quiet", *args], cwd=where, check=True)
     setup(ROOT, "egg_info", "--egg-base", str(folder), "sdist", "--dist-dir", str(folder))
     archive, = glob.glob(str(folder / "*.tar.gz"))
     with tarfile.open(archive) as tar:
@@ -48,27 +47,91 @@ def wheel(tmp_path_factory):
     return glob.glob(str(folder / "*.whl"))[0], time.monotonic() - begun
 
 
-def test_wheel_is_small_and_quickly_built(wheel, record_property):
-    path, took = wheel
-    size = os.path.getsize(path)
-    print(f"{os.path.basename(path)}: {size / 1e6:.2f} MB, built in {took:.0f} s")
-    record_property("bytes", size)
-    assert size <= 5e6
-    names = zipfile.ZipFile(path).namelist()
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    """(Python of an environment that has the wheel and NumPy, and nothing else; where they lie)"""
+    folder = tmp_path_factory.mktemp("empty")
+    venv.create(folder, symlinks=True)
+    python, (site,) = folder / "bin" / "python", glob.glob(str(folder / "lib" / "python*" / "site-packages"))
+    where = os.path.dirname(os.path.dirname(numpy.__file__))
+    for name in {"numpy", "numpy.libs"} & set(os.listdir(where)):
+        os.symlink(os.path.join(where, name), os.path.join(site, name))
+    subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(python), "install", "--no-index",
+                    "--no-deps", wheel], check=True)
+    return str(python), site
+
+
+def packaged(python, site, **settings):
+    """What tests/packaged.py says, run in an empty folder with nothing but these settings."""
+    env = {"FRIT_QUIET": "1", "FRIT_CACHE": "0", "PATH": os.environ["PATH"], **settings}
+    done = subprocess.run([python, os.path.join(ROOT, "tests", "packaged.py"), site], env=env, cwd=os.path.dirname(site),
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+def complete(path):
+    names = set(zipfile.ZipFile(path).namelist())
+    assert os.path.getsize(path) <= 5e6
     assert not [n for n in names if not n.startswith(("frit/", "frit-"))], "only frit is installed"
-    assert {"frit/__init__.py", "frit/py.typed", "frit/_core.pyi", "frit/__init__.pyi",
-            "frit/frit-cc"} <= set(names)
+    assert {"frit/__init__.py", "frit/py.typed", "frit/_core.pyi", "frit/__init__.pyi", "frit/frit-cc"} <= names
 
 
-@pytest.mark.parametrize("gccjit", ["", "/nowhere/libgccjit.so.0"], ids=["as it is", "without libgccjit"])
-def test_package_computes_where_it_was_unpacked(wheel, gccjit, tmp_path):
-    with zipfile.ZipFile(wheel[0]) as z:
+def test_wheel_is_small_and_complete(wheel):
+    complete(wheel)
+
+
+@pytest.mark.skipif(not shutil.which("readelf"), reason="no readelf")
+def test_nothing_is_linked_but_the_c_library(installed):
+    for file in (*glob.glob(installed[1] + "/frit/_core*.so"), installed[1] + "/frit/frit-cc"):
+        text = subprocess.run(["readelf", "-d", file], stdout=subprocess.PIPE, check=True, text=True).stdout
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", text)
+        assert needed and all(map(SYSTEM.fullmatch, needed)), needed
+        assert "RPATH" not in text and "RUNPATH" not in text
+
+
+def test_installed_wheel_computes_without_compiler_and_libgccjit(installed, tmp_path):
+    empty = str(tmp_path)
+    said = packaged(*installed, PATH=empty, FRIT_GCCJIT=os.path.join(empty, "libgccjit.so.0"))
+    assert re.search(r"compiled 0 interpreted [1-9]", said), said
+    packaged(*installed)        # as cibuildwheel runs it
+
+
+def test_free_threaded_python_is_refused_in_words():
+    for what, code in ((r"ImportError: frit does not run on free-threaded Python", "import sys; sys.abiflags = 't'; import frit"),
+                       (r"frit: free-threaded Python .* is not supported", "import sysconfig, runpy, sys; sys.argv = ['setup.py', '--version']; "
+                        "sysconfig.get_config_vars()['Py_GIL_DISABLED'] = 1; runpy.run_path('setup.py')")):
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              env={**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")})
+        assert done.returncode == 1 and re.search(what, done.stderr), done.stderr
+
+
+def test_import_takes_few_modules():
+    """Beside NumPy's; what reads files of Python's, or is large, is imported when it is wanted."""
+    code = "import sys, numpy; before = set(sys.modules); import frit; print(*(set(sys.modules) - before))"
+    env = {**os.environ, "PYTHONPATH": os.path.join(ROOT, "python")}
+    names = subprocess.run([sys.executable, "-c", code], env=env, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+    theirs = {n for n in names if n.split(".")[0] not in ("frit", "numpy")}
+    assert theirs <= {"__future__", "atexit", "gc"}, sorted(theirs)
+    assert len(names) <= 30, sorted(names)
+
+
+@pytest.mark.soak
+def test_wheel_of_a_source_archive_is_quickly_built_and_computes(wheel_of_archive, record_property, tmp_path):
+    path, took = wheel_of_archive
+    print(f"{os.path.basename(path)}: {os.path.getsize(path) / 1e6:.2f} MB, built in {took:.0f} s")
+    record_property("bytes", os.path.getsize(path))
+    complete(path)
+    with zipfile.ZipFile(path) as z:
         for item in z.infolist():       # extractall() forgets permissions, pip does not
             os.chmod(z.extract(item, tmp_path), item.external_attr >> 16 or 0o644)
-    env = dict(os.environ, PYTHONPATH=str(tmp_path), FRIT_QUIET="1")
-    if gccjit:
-        env["FRIT_GCCJIT"] = gccjit
-    done = subprocess.run([sys.executable, "-c", COMPUTE], env=env, cwd=tmp_path, text=True,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    assert done.returncode == 0, done.stdout
-    assert not gccjit or "compiled 0" in done.stdout, done.stdout
+    packaged(sys.executable, str(tmp_path), PYTHONPATH=str(tmp_path))
+
+
+@pytest.mark.soak
+def test_auditwheel_finds_no_other_libraries(wheel):
+    pytest.importorskip("auditwheel")
+    said = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], stdout=subprocess.PIPE, check=True, text=True).stdout
+    print(said)
+    libraries = re.findall(r"lib[\w-]+\.so[.\d]*", said)
+    assert "manylinux" in said and libraries and all(map(SYSTEM.fullmatch, libraries)), libraries
