@@ -47,9 +47,6 @@ from ._array_api import __array_namespace_info__, argsort, sort, unique_values
 from .accelerate import accelerate
 from .device import device, devices
 from ._install import install
-from ._estimate import Estimate, estimate
-from ._limits import max_batch
-from ._meta import ShapeDtype
 from .explain import explain
 from .info import isa_levels, reset_stats, show_config, stats, wait_for_compiles
 
@@ -63,6 +60,7 @@ globals().update({_name: getattr(_np, _name) for _name in _named("dtype")})
 dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
 _SUBMODULES = ("cache", "config", "machine", "fft", "linalg", "random", "testing", "demo")
+_LATER = {"estimate": "_estimate", "Estimate": "_estimate", "max_batch": "_limits", "ShapeDtype": "_meta"}     # and their modules
 _THEIRS = _named("shown")
 
 
@@ -83,6 +81,9 @@ def __getattr__(name: str) -> _Any:
     if name in _SUBMODULES:
         import importlib
         return importlib.import_module("." + name, __name__)
+    if name in _LATER:
+        import importlib
+        return globals().setdefault(name, getattr(importlib.import_module("." + _LATER[name], __name__), name))
     value = None if name.startswith("_") else getattr(_np, name, None)
     if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
         raise AttributeError(f"module 'frit' has no attribute '{name}'")
@@ -95,4 +96,4 @@ def __getattr__(name: str) -> _Any:
 def __dir__() -> list[str]:
     theirs = (n for n, v in vars(_np).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
-    return sorted({*globals(), *_SUBMODULES, *_THEIRS, *theirs})
+    return sorted({*globals(), *_SUBMODULES, *_LATER, *_THEIRS, *theirs})
