@@ -31,7 +31,7 @@ def small_cases():
             yield pytest.param(case, inputs, id=case.name)
 
 
-@pytest.mark.parametrize("case, inputs", small_cases())
+@pytest.mark.parametrize("case, inputs", list(small_cases()))
 def test_the_memory_of_the_cases_is_as_estimated(case, inputs):
     c = compare(lambda *a: case.run(np, *a), inputs)
     assert c.is_exact and not c.is_unsafe and not c.stopped, c

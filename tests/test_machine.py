@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import frit
+from benchmarks import neusight
 from frit import _machine
 
 from .common import SOAK
@@ -95,6 +96,47 @@ def test_threads_are_used_where_they_are_sooner():
     _machine.use(several)
     four = [frit.estimate(lambda x: x * 2)(x).us for x in (small, large)]
     assert four[0] == one[0] and one[1] / 4.1 < four[1] < one[1] / 3.9
+
+
+# ---- GPUs that are not here ----
+
+def test_kernels_of_gpus_are_foreseen():
+    """By the numbers as they are; each GPU left out of the fit: benchmarks.neusight, and the next one."""
+    sheets, rows = neusight.load()
+    errors = {f: neusight.error(sheets, r) for f, r in rows.items()}
+    assert errors["element-wise"] <= 6 and errors["softmax"] <= 12 and errors["layer norm"] <= 12 and sum(map(len, rows.values())) > 11_000
+
+
+@pytest.mark.skipif(not SOAK, reason="long: make soak")
+def test_kernels_of_a_gpu_that_was_left_out_are_foreseen():
+    found = neusight.left_out(*neusight.load())
+    mean = {f: np.mean([errors[f] for errors, _ in found.values()]) for f in neusight.FAMILIES}
+    assert len(found) == 5 and mean["element-wise"] <= 10 and mean["softmax"] <= 15 and mean["layer norm"] <= 15, mean
+
+
+def test_a_function_on_another_machine(tmp_path):
+    sheet = {"Device": "one", "Mem_Bw": 1000, "Num_Sm": 100, "Freq": 1500, "SingleFLOPs": 10000, "L2Cache": 40, "Dev_Mem": 40}
+    (tmp_path / "one.json").write_text(json.dumps(sheet))
+    one = frit.machine.gpu(str(tmp_path / "one.json"))
+    assert one == frit.machine.gpu(sheet) and one["memory_bytes"] == 40 * 10**9
+    here = frit.estimate(lambda x: x + 1)(S(10_000_000, "f4"))
+    there = frit.estimate(lambda x: x + 1, machine=one)(S(10_000_000, "f4"))
+    reached = 0.958 * 100 ** 2 / (100 ** 2 + 21.7 ** 2) * 1000
+    assert there.us == pytest.approx(21.9 + 8e7 / reached / 1000) and there.machine == "one" and there.peak_bytes == here.peak_bytes
+    assert frit.estimate(lambda x: x + 1)(S(10_000_000, "f4")).us == here.us      # only there
+    twice = frit.estimate(lambda x: x + 1, machine=frit.machine.gpu({**sheet, "Mem_Bw": 2000}))(S(10_000_000, "f4"))
+    assert twice.us - 21.9 == pytest.approx((there.us - 21.9) / 2)
+    with pytest.raises(KeyError):
+        frit.machine.gpu({"Device": "two"})
+    with pytest.raises(ValueError, match="no number"):
+        frit.estimate(lambda x: x + 1, machine={"gpu": [0.0] * 9})(S(10))
+    assert frit.estimate(lambda x: x + 1)(S(10_000_000, "f4")).us == here.us
+
+
+def test_joules_are_modelled_where_power_is_known():
+    assert frit.estimate(lambda x: x + 1)(S(1000)).joules is None
+    e = frit.estimate(lambda x: x + 1, machine=machine(power=[10.0, 20.0, 0.1, 0.0]))(S(1000))
+    assert e.joules == pytest.approx(30.0 * e.us / 1e6, rel=1e-3) and e.as_dict()["joules"] == e.joules
 
 
 # ---- fitting, and files ----

@@ -6,6 +6,9 @@
 
 /* So many times longer than a plain operation takes a division, and an exponential (backends/cpu/describe.c). */
 enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
+/* The same on a GPU: bounds that measured kernels of memory's speed leave open (benchmarks.neusight). */
+enum { GPU_SLOW_TIMES = 16, GPU_COSTLY_TIMES = 50 };
+enum { REGISTER_ROW = 1024, ROW_THREADS = 128 };
 
 void
 fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
@@ -77,6 +80,14 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
         w->kind[k] += elements * counted.element.kind[k] + rows * counted.row.kind[k];
     w->loaded += elements * counted.element.loaded + rows * counted.row.loaded;
     w->stored += elements * counted.element.stored + rows * counted.row.stored;
+    for (int k = 0; k < nest->n_operands; k++)
+        w->outputs += (nest->operands[k].flags & FR_OPERAND_WRITTEN) != 0;
+    if (fr_nest_has_stages(nest)) {
+        /* A short row stays in registers; of a long one the last pass finds what the one before has left in a cache. */
+        w->passes = counted.n_loops < 2 || in->n_inner <= REGISTER_ROW ? 1 : 2;
+        w->row_bytes = counted.element.loaded / (counted.n_loops ? counted.n_loops : 1) * (double)in->n_inner;
+        w->row_threads = in->n_inner < 2 * REGISTER_ROW ? 256 : 512;
+    }
     w->rows += fr_nest_has_stages(nest) ? rows : 0;
     w->loops += rows * counted.n_loops;
 }
@@ -162,11 +173,31 @@ processor_ns(const struct fr_machine *m, const struct fr_work *w, int n_threads)
            (n_threads > 1 ? 1000 * m->shared_us : 0);
 }
 
+/* A GPU by its data sheet. Bytes of memory at the bandwidth that so large a chip reaches, or its operations; rows that are read
+ * again come from the cache as far as those in flight fit; and what waits for each other within rows is done beside nothing. */
+static double
+gpu_us(const struct fr_machine *m, const struct fr_work *w)
+{
+    const double in_flight = w->row_threads ? m->rows_in_flight * ROW_THREADS / w->row_threads * m->n_multiprocessors * w->row_bytes : 0;
+    const double x = in_flight / m->l2_bytes, missed = x * x / (1 + x * x);
+    const double again = w->passes > 1 ? (w->passes - 1) * w->read * missed : 0;
+    const double memory = (w->read + w->written + again) / m->gbs;
+    const double weight[FR_N_WORK] = {[FR_WORK_PLAIN] = 1, [FR_WORK_SLOW] = GPU_SLOW_TIMES, [FR_WORK_COSTLY] = GPU_COSTLY_TIMES};
+    double       ops = 0;
+
+    for (int c = 0; c < FR_N_WORK; c++)
+        ops += weight[c] * (w->ops[c] + m->wide * w->wide[c]) / m->gops[FR_WORK_PLAIN];
+    return m->launch_us + (w->outputs > 1 ? (w->outputs - 1) * m->output_us : 0) +
+           ((memory > ops ? memory : ops) + w->passes * w->read / m->onchip_gbs) / 1000;
+}
+
 double
 fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
 {
     double memory = w->bytes / m->gbs, arithmetic = 0;
 
+    if (m->n_multiprocessors > 0)
+        return gpu_us(m, w);
     if (m->n_levels) {
         double ns = processor_ns(m, w, 1), shared = m->n_threads > 1 ? processor_ns(m, w, m->n_threads) : ns;
 
@@ -189,7 +220,7 @@ fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, 
     return us;
 }
 
-static struct fr_machine measured;       /* the host, if it has been */
+static struct fr_machine measured;       /* the host, or a GPU for which arrays without data are estimated */
 
 void
 fr_machine_measured(const struct fr_machine *m)
@@ -222,7 +253,9 @@ fr_machine_of(fr_device d, struct fr_machine *m, struct fr_err *err)
         figures_of_host(m);
     if (st != FR_OK)
         return st;
-    if (!b->figures && measured.n_levels) {
+    if (!b->figures && measured.n_multiprocessors > 0 && d == FR_DEVICE_META) {
+        *m = measured;
+    } else if (!b->figures && measured.n_levels) {
         const struct fr_machine coarse = *m;
 
         *m = measured;

@@ -34,6 +34,14 @@ struct fr_machine {
     double all_product_gops[2];   /* all threads */
     int    n_threads;
     double shared_us;             /* that several threads take beside their share */
+
+    /* Of a GPU whose data sheet is known (python/frit/_machine.py), though it may not be here; 0 multiprocessors: it is none. What
+     * is in `gbs` is what kernels reach. */
+    double n_multiprocessors;
+    double output_us;             /* each array that a kernel writes beside the first */
+    double l2_bytes;
+    double rows_in_flight;        /* that a multiprocessor has begun to read and will read again, at 128 threads a row */
+    double onchip_gbs;            /* what all multiprocessors together move through rows that wait for each other */
 };
 
 /* What a kernel does. */
@@ -44,14 +52,16 @@ struct fr_work {
     /* Of what runs, as jit/work.h has it: */
     double read, written;         /* of `bytes` */
     double kind[FR_N_WORK_KINDS], loaded, stored;
-    double rows, loops;           /* and how often it begins one, and goes along one */
+    double rows, loops;           /* and how often it begins one, and goes along one; */
+    double outputs;               /* arrays that are written; */
+    double passes, row_bytes, row_threads;   /* times that a GPU reads a row of so many bytes, 0: there are none; threads that do */
     double product;               /* multiplications and additions of matrix products; */
     bool   is_product_wide;       /* of f64 */
 };
 
 /* The figures of a device, which FRIT_TUNE may set. FR_EDEVICE: it does not open. */
 fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
-/* The host as it was measured; with n_levels 0: it was not. */
+/* The host as it was measured, or a GPU that is not here, by which what has no data is estimated; all 0: nothing is known. */
 void      fr_machine_measured(const struct fr_machine *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);

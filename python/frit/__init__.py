@@ -23,10 +23,10 @@ _INTERNAL = frozenset({
     "cache_info", "cache_load",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
     "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
-    "explain_text", "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin", "meta_end",
-    "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain", "reader",
-    "record_begin", "record_end", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown", "site_here",
-    "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
+    "estimate_us", "explain_text", "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin",
+    "meta_end", "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain",
+    "reader", "record_begin", "record_end", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
+    "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
 
 
 _ufuncs = {}
@@ -59,7 +59,7 @@ euler_gamma = _np.euler_gamma
 globals().update({_name: getattr(_np, _name) for _name in _named("dtype")})
 dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
-_SUBMODULES = ("cache", "config", "machine", "fft", "linalg", "random", "testing", "demo")
+_SUBMODULES = ("cache", "config", "energy", "machine", "fft", "linalg", "random", "testing", "demo")
 _LATER = {"estimate": "_estimate", "Estimate": "_estimate", "max_batch": "_limits", "ShapeDtype": "_meta"}     # and their modules
 _THEIRS = _named("shown")
 

@@ -54,6 +54,7 @@ class Estimate:
     us                  microseconds of the call, of which overhead_us are beside its kernels; python -m frit.machine calibrate
                         measures this machine, without which it is a guess
     bytes, ops          moved to and from memory, and operations, of all kernels
+    machine             whose time that is; None: of one that nobody has measured
     kernels             what runs, as a list of Kernel
     fallbacks           NumPy functions that are called with arrays, by name: what they take themselves is not known
     handed              of those the calls with arrays without data: their lines, and the bytes of what they make
@@ -65,6 +66,8 @@ class Estimate:
         self.name = name
         self.peak_bytes = self.first_peak_bytes = self.numpy_bytes = self.result_bytes = self.argument_bytes = 0
         self.overhead_us = 0.0
+        self.machine: str | None = None
+        self.power: list[float] | None = None
         self.kernels: list[Kernel] = []
         self.fallbacks: dict[str, int] = {}
         self.handed: list[Handed] = []
@@ -75,6 +78,13 @@ class Estimate:
     @property
     def us(self) -> float:
         return self.overhead_us + sum(k.us for k in self.kernels)
+
+    @property
+    def joules(self) -> float | None:
+        """By the machine's `power`, the four numbers of a frit.energy.Power, with all threads at work: modelled, not measured;
+        None: nobody has said it."""
+        from .energy import Power
+        return None if self.power is None else float(Power(*self.power).watts(1.0) * self.us / 1e6)
 
     @property
     def bytes(self) -> int:
@@ -124,7 +134,7 @@ class Estimate:
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(e.as_dict()["kernels"])."""
         numbers = ("name", "peak_bytes", "first_peak_bytes", "numpy_bytes", "result_bytes", "argument_bytes", "us", "bytes",
-                   "ops")
+                   "ops", "joules", "machine")
         return {**{k: getattr(self, k) for k in numbers}, "kernels": [k._asdict() for k in self.kernels],
                 "lines": [at._asdict() for at in self.lines], "handed": [h._asdict() for h in self.handed],
                 "fallbacks": dict(self.fallbacks), "syncs": dict(self.syncs), "stopped": self.stopped}
@@ -192,15 +202,18 @@ def recorded_rows(function: Callable[..., Any], args: list[Any]) -> list[dict[st
     return found
 
 
-def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, values: str, unknown: Any) -> None:
+def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, values: str, unknown: Any,
+        machine: dict[str, Any] | None = None) -> None:
     """Fills `out` with what called() would take; what that gives lives until it is counted."""
     if values not in ("small", "all"):
         raise ValueError(f"estimate(): values is 'small' or 'all', not {values!r}")
     assume = None if unknown is None else element(unknown)
     hand_over = HandOver()
     result = None
-    _machine.found()
+    usual = _machine.found()
     with _one_at_a_time:
+        if machine is not None:
+            _machine.use(machine)
         before = _core.stats()
         _core.record_begin()
         live = _core.device_memory(META)["live_bytes"]
@@ -220,16 +233,21 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
             del result
             if restored is not None:
                 restored.restore()
+            if machine is not None:
+                _machine.use(usual)
         after = _core.stats()
     out.first_peak_bytes = max(out.peak_bytes, out.numpy_bytes, recorded["first_peak_bytes"] - live)
     out.kernels = _kernels(recorded["rows"])
-    out.overhead_us = _machine.overhead_us(recorded["evals"], recorded["nodes"])
+    out.machine = str((machine or usual or {}).get("name", "")) or None
+    out.power = (machine or usual or {}).get("power")
+    out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"])
     out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
     out.handed = hand_over.calls()
     out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})
 
 
-def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: str, unknown: Any) -> Estimate:
+def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: str, unknown: Any,
+              machine: dict[str, Any] | None = None) -> Estimate:
     from .accelerate import _unwrap, accelerate
 
     function = _unwrap(function)
@@ -241,11 +259,12 @@ def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], valu
 
     def called() -> Any:
         return fast(*args, **kwargs), args, kwargs
-    run(out, called, Restored(function), values, unknown)
+    run(out, called, Restored(function), values, unknown, machine)
     return out
 
 
-def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None) -> Callable[..., Estimate]:
+def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None,
+             machine: dict[str, Any] | None = None) -> Callable[..., Estimate]:
     """A function that tells what a call of `function` would take, without computing it: memory to the byte, bytes moved,
     operations, and time, per kernel and per line of code.
 
@@ -258,10 +277,11 @@ def estimate(function: Callable[..., Any], *, values: str = "small", unknown: An
     whatever follows from arrays that are there is: then the estimate takes as long as a call, and memory as well.
     `unknown`: where Python needs a value that is not known, as in `if x.sum() > 0`, the estimate ends, and `stopped` says where;
     or it is this number. A mask is taken to choose all elements, and an index to be right.
+    `machine`: whose time it is: this one's, or another that frit.machine.load() or frit.machine.gpu() gives.
 
     TypeError: arguments that cannot be copied. What the function raises itself is raised.
     """
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Estimate:
-        return estimated(function, args, kwargs, values, unknown)
+        return estimated(function, args, kwargs, values, unknown, machine)
     return call

@@ -28,6 +28,15 @@ FIELDS = {
     "product_gops": "thousand million multiplications and additions of f32 and f64 in a second, of large matrix products",
     "all_product_gops": "the same of all threads together",
 }
+# What data sheets of GPUs do not say, fitted on kernels of five of them (benchmarks/neusight.py, each left out in turn).
+GPU = {
+    "launch_us": 21.9,      # a call of a framework's, from its beginning to the end of a kernel without elements
+    "output_us": 8.8,       # each array beside the first that it writes
+    "bandwidth": 0.958,     # of the memory's, that kernels of a very large chip reach, and
+    "multiprocessors": 21.7,    # with how many of them half as much is reached
+    "rows_in_flight": 6.2,  # that a multiprocessor has between two passes, at 128 threads a row
+    "row_bytes": 17.3,      # that it moves in a cycle through rows whose elements wait for each other
+}
 _KINDS = 9
 _FOOTPRINTS = [1 << k for k in range(15, 28, 2)]
 
@@ -191,7 +200,7 @@ def _processor() -> str:
 
 
 def calibrate() -> dict[str, Any]:
-    """Measures this machine in less than 30 seconds, keeps the numbers beside the kernel cache and estimates by them.
+    """Measures this machine in less than 30 seconds, keeps the numbers beside the kernel cache and uses them.
 
     RuntimeError: there is no compiler, or a measuring process fails."""
     alone, together = _in_process(1), _in_process(None)
@@ -202,6 +211,27 @@ def calibrate() -> dict[str, Any]:
     use(machine)
     save(machine)
     return machine
+
+
+# ---- GPUs that are not here ----
+
+def gpu(sheet: dict[str, Any] | str, constants: dict[str, float] | None = None) -> dict[str, Any]:
+    """The machine that a GPU's data sheet describes, a dict or a JSON file: Mem_Bw in GB/s, Num_Sm, Freq in MHz, SingleFLOPs in
+    Gflop/s, L2Cache in MB, and if they are known Device, Dev_Mem in GB and DoubleFLOPs.
+
+        frit.estimate(f, machine=frit.machine.gpu("H100.json"))(x)
+
+    KeyError: the sheet does not say one of these; ValueError, OSError: it is no JSON file."""
+    if isinstance(sheet, str):
+        with open(sheet, encoding="utf8") as file:
+            sheet = dict(json.load(file))
+    k = {**GPU, **(constants or {})}
+    n, cycles = float(sheet["Num_Sm"]), sheet["Freq"] / 1000
+    reached = k["bandwidth"] * n * n / (n * n + k["multiprocessors"] ** 2)
+    wide = sheet["SingleFLOPs"] / sheet["DoubleFLOPs"] if sheet.get("DoubleFLOPs") else 32.0
+    return {"name": sheet.get("Device", "a GPU"), "memory_bytes": int(sheet.get("Dev_Mem", 0) * 10**9),
+            "gpu": [k["launch_us"], reached * sheet["Mem_Bw"], sheet["SingleFLOPs"], wide, n, k["output_us"],
+                    sheet["L2Cache"] * 1e6, k["rows_in_flight"], k["row_bytes"] * n * cycles]}
 
 
 # ---- files ----
@@ -230,7 +260,7 @@ def load(file: str) -> dict[str, Any]:
             machine = json.load(f)
         except ValueError as error:
             raise ValueError(f"{file} is no machine: {error}") from error
-    if not isinstance(machine, dict) or not set(FIELDS) <= set(machine):
+    if not isinstance(machine, dict) or not ("gpu" in machine or set(FIELDS) <= set(machine)):
         raise ValueError(f"{file} is no machine: it has not all of {', '.join(FIELDS)}")
     return machine
 
@@ -258,12 +288,11 @@ def found() -> dict[str, Any] | None:
     return _used
 
 
-def overhead_us(evals: int, nodes: int) -> float:
+def overhead_us(machine: dict[str, Any] | None, evals: int, nodes: int) -> float:
     """What a call takes beside its kernels: one that evaluates once is made again without running its function."""
-    machine = found()
     if machine is None or evals == 0:
         return 0.0
-    call, evaluation, node = machine["call_us"]
+    call, evaluation, node = machine.get("call_us", (0.0, 0.0, 0.0))
     return float(call + (evals > 1) * (evals * evaluation + nodes * node))
 
 

@@ -24,7 +24,7 @@ from typing import Any, TypeVar, overload
 import numpy
 from numpy import dtype as dtype, errstate as errstate, finfo as finfo, iinfo as iinfo
 
-from . import cache as cache, fft as fft, linalg as linalg, machine as machine, random as random, testing as testing
+from . import cache as cache, energy as energy, fft as fft, linalg as linalg, machine as machine, random as random, testing as testing
 from ._array_api import (
     __array_namespace_info__ as __array_namespace_info__, argsort as argsort, sort as sort, unique_values as unique_values)
 from ._core import (
@@ -56,7 +56,8 @@ def accelerate(function: None = None, *, device: str | None = None, results: str
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
-def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None) -> Callable[..., Estimate]: ...
+def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None,
+             machine: dict[str, Any] | None = None) -> Callable[..., Estimate]: ...
 def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | None = None, *, values: str = "small",
               unknown: Any = None) -> Callable[..., int]: ...
 def install() -> None: ...
@@ -87,7 +88,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "set_items": "None", "shown": "Any", "conversion": "Any", "strided": "Any",
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
-           "alloc_fail_at": "None", "machine_set": "None", "meta_begin": "None", "meta_end": "tuple[int, int, int]", "meta_known": "bool",
+           "alloc_fail_at": "None", "machine_set": "None", "estimate_us": "float", "meta_begin": "None", "meta_end": "tuple[int, int, int]", "meta_known": "bool",
            "meta_values": "None", "record_begin": "None", "record_end": "dict[str, Any]", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
 OF_FUNCTIONS = {**RETURNS, "eval": "Any"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",

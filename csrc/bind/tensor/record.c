@@ -197,6 +197,24 @@ levels(PyObject *d, const char *name, int n, struct fr_machine_level *out)
     return true;
 }
 
+/* launch us, GB/s, Gop/s of f32, how many times longer f64 takes, then the fields of struct fr_machine in their order. */
+static bool
+gpu(PyObject *d, struct fr_machine *m)
+{
+    double x[9];
+
+    if (!numbers(d, "gpu", 9, x))
+        return false;
+    for (int i = 1; i < 9; i++)
+        if (!(x[i] > 0) && i != 5) {
+            PyErr_Format(PyExc_ValueError, "a machine whose gpu has no number %d", i);
+            return false;
+        }
+    *m = (struct fr_machine){.launch_us = x[0], .gbs = x[1], .gops = {x[2]}, .wide = x[3], .n_multiprocessors = x[4], .output_us = x[5],
+                             .l2_bytes = x[6], .rows_in_flight = x[7], .onchip_gbs = x[8]};
+    return true;
+}
+
 static PyObject *
 machine_set(PyObject *module, PyObject *d)
 {
@@ -205,9 +223,12 @@ machine_set(PyObject *module, PyObject *d)
     PyObject         *list;
 
     (void)module;
-    if (d != Py_None) {
-        if (!PyDict_Check(d))
-            return PyErr_Format(PyExc_TypeError, "a machine is a dict or None");
+    if (d != Py_None && !PyDict_Check(d))
+        return PyErr_Format(PyExc_TypeError, "a machine is a dict or None");
+    if (d != Py_None && PyDict_GetItemString(d, "gpu")) {
+        if (!gpu(d, &m))
+            return NULL;
+    } else if (d != Py_None) {
         list = PyDict_GetItemString(d, "levels");
         m.n_levels = list ? (int)(PySequence_Size(list) / 3) : 0;
         if (PyErr_Occurred())
@@ -230,6 +251,23 @@ machine_set(PyObject *module, PyObject *d)
     }
     fr_machine_measured(&m);
     Py_RETURN_NONE;
+}
+
+static PyObject *
+estimate_us(PyObject *module, PyObject *args)
+{
+    struct fr_machine m;
+    struct fr_work    w = {0};
+    struct fr_err     err;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ddddddddd", &w.read, &w.written, &w.ops[FR_WORK_PLAIN], &w.ops[FR_WORK_SLOW], &w.ops[FR_WORK_COSTLY],
+                          &w.outputs, &w.passes, &w.row_bytes, &w.row_threads))
+        return NULL;
+    w.bytes = w.read + w.written;
+    if (fr_errors_check(fr_machine_of(FR_DEVICE_META, &m, &err), &err) < 0)
+        return NULL;
+    return PyFloat_FromDouble(fr_estimate_us(&m, &w));
 }
 
 /* ---- arrays without data */
@@ -300,6 +338,10 @@ PyMethodDef fr_record_methods[] = {
     {"machine_set", machine_set, METH_O,
      "machine_set(machine, /)\n--\n\nWhat the processor is taken to be, as python/frit/machine.py has it; None: what nobody has measured.\n"
      "ValueError: it is no such machine."},
+    {"estimate_us", estimate_us, METH_VARARGS,
+     "estimate_us(read, written, plain, slow, costly, outputs, passes, row_bytes, row_threads, /)\n--\n\n"
+     "How long a kernel takes that reads and writes so many bytes, does so many operations and goes so often through rows, on the\n"
+     "machine that was set."},
     {"meta_begin", meta_begin, METH_NOARGS,
      "meta_begin()\n--\n\nFrom here on arrays without data count in the peak of memory as if they were there."},
     {"meta_end", meta_end, METH_NOARGS,
