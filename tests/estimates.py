@@ -17,6 +17,7 @@ class Compared(NamedTuple):
     later: int          # and in one after that
     handed: int         # calls that NumPy did
     stopped: str | None
+    numpys: int         # what NumPy is estimated to have
 
     @property
     def is_exact(self):
@@ -57,4 +58,4 @@ def compare(f, args, values="all", shapes=False):
     with frit.config(eager_elems=0):
         planned, handed = allocated(fast, args)
     later, _ = allocated(fast, args)
-    return Compared(e.peak_bytes, e.first_peak_bytes, planned, first, later, handed, e.stopped)
+    return Compared(e.peak_bytes, e.first_peak_bytes, planned, first, later, handed, e.stopped, e.numpy_bytes)
