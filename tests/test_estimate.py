@@ -297,12 +297,25 @@ def test_a_value_that_is_assumed():
 
 @pytest.mark.parametrize("look", [float, bool, int, complex, np.asarray, lambda x: x.tolist(), lambda x: x.item(), memoryview,
                                   lambda x: x.tobytes(), lambda x: 1 if x > 0 else 2, lambda x: [1][x.astype(int)],
-                                  lambda x: x.to_device("cpu"), lambda x: list(x[None]), lambda x: x.__dlpack__(), lambda x: f"{x:.3f}"], ids=str)
+                                  lambda x: x.to_device("cpu"), lambda x: list(x[None]), lambda x: x.__dlpack__()], ids=str)
 def test_whoever_looks_at_what_has_no_data_is_told(look):
     t = frit.zeros((), device="meta") + S(1)._tensor()[0]
     with pytest.raises((frit.NoDataError, BufferError), match="no data"):
         look(t)
-    assert str(t) == repr(t) == "<frit.Tensor float64 () without data>"
+    assert str(t) == repr(t) == f"{t:.3f}" == "<frit.Tensor float64 () without data>"
+
+
+def test_what_is_printed_is_no_reason_to_stop(capsys):
+    def f(x):
+        losses = []
+        for k in range(3):
+            x = x * 0.5
+            losses.append(x.mean())
+            print("epoch", k, losses[-1], f"{np.mean(losses):.4f}", losses)
+        return x
+    e = frit.estimate(f)(S(1000))
+    assert not e.stopped and capsys.readouterr().out.count("without data") == 2 * 3 + 1 + 2 + 3
+    assert frit.estimate(lambda x: print(x.sum()))(np.ones(3)).stopped is None and capsys.readouterr().out == "3.0\n"
 
 
 def test_masks_are_taken_to_choose_all_and_indices_to_be_right():

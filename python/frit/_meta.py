@@ -177,6 +177,9 @@ class HandOver:
         from ._shapes import result_of
         if all(map(_is_known, (*args, *kwargs.values()))):
             return NotImplemented       # NumPy computes it
+        if function == "asarray":
+            s = _stacked(args[0])
+            return NotImplemented if s is None else ShapeDtype(s.shape, s.dtype)._tensor()
         name = function if isinstance(function, str) else getattr(function, "__name__", repr(function))
         shapes = result_of(function, tuple(map(_shape_of, args)), {k: _shape_of(v) for k, v in kwargs.items()})
         if shapes is NotImplemented:
@@ -199,6 +202,19 @@ class HandOver:
 
     def calls(self) -> list[Handed]:
         return [Handed(name, where, n, size) for (name, where, size), n in self.found.items()]
+
+
+def _stacked(x: Any) -> Any:
+    """The Shape of the array that a list of lists of arrays and numbers becomes; None: it becomes none."""
+    from ._shapes import Shape
+    if isinstance(x, (list, tuple)) and x:
+        parts = list(map(_stacked, x))
+        if any(p is None or p.shape != parts[0].shape for p in parts):
+            return None
+        return Shape((len(x), *parts[0].shape), numpy.result_type(*(p.dtype for p in parts)))
+    if isinstance(x, (_core.Tensor, numpy.ndarray, numpy.generic, bool, int, float, complex)):
+        return _shape_of(x) if isinstance(x, _core.Tensor) else Shape(numpy.shape(x), numpy.asarray(x).dtype)
+    return None
 
 
 def _is_known(x: Any) -> bool:

@@ -468,6 +468,15 @@ struct outside {
 static PyTypeObject *outside_type;
 static PyObject     *ufunc_type;
 
+/* Whether it is print(), while arrays have no data: it says so of each. */
+static bool
+prints_without_data(PyObject *func)
+{
+    PyObject *builtins = FR_UNLIKELY(fr_fallback_instead != NULL) ? PyImport_AddModule("builtins") : NULL;
+
+    return builtins && func == PyDict_GetItemString(PyModule_GetDict(builtins), "print");
+}
+
 static PyObject *
 outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
@@ -477,6 +486,8 @@ outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObjec
 
     if (fr_fallback_composed(func, args, n, names, &result))
         return result;
+    if (prints_without_data(func))
+        return PyObject_Vectorcall(func, args, (size_t)n, names);
     for (Py_ssize_t i = 0; i < n_all; i++)
         if (fr_is_tensor(args[i]) || is_container(args[i]))
             return result_of(call_shown(func, args, n, names));

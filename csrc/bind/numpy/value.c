@@ -98,6 +98,30 @@ fr_value_operand(PyObject *o)
                                                                              : FR_VALUE_FALLBACK;
 }
 
+/* What NumPy could not make an array of, for something in it has no data. FR_VALUE_ERROR: an exception is set. */
+static FR_COLD int
+without_data(PyObject *o, struct fr_value *op)
+{
+    PyObject *type, *value, *trace, *t;
+
+    if (!fr_fallback_instead)
+        return FR_VALUE_ERROR;
+    PyErr_Fetch(&type, &value, &trace);
+    t = PyObject_CallFunction(fr_fallback_instead, "s(O){}", "asarray", o);
+    if (!t || !fr_is_tensor(t)) {
+        Py_XDECREF(t);
+        PyErr_Restore(type, value, trace);
+        return FR_VALUE_ERROR;
+    }
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(trace);
+    fr_tensor_copy(fr_of(t), &op->own);
+    op->arg.t = &op->own;
+    Py_DECREF(t);
+    return FR_VALUE_OK;
+}
+
 int
 fr_value_get(PyObject *o, bool binary, struct fr_value *op)
 {
@@ -124,7 +148,7 @@ fr_value_get(PyObject *o, bool binary, struct fr_value *op)
         return st;
     array = fr_numpy_from_any(o);
     if (!array)
-        return FR_VALUE_ERROR;
+        return without_data(o, op);
     st = from_array(array, op);
     Py_DECREF(array);
     return st;

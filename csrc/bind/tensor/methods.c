@@ -347,6 +347,8 @@ dunder_format(PyObject *self, PyObject *spec)
 
     if (PyUnicode_Check(spec) && PyUnicode_GET_LENGTH(spec) == 0)
         return PyObject_Str(self);
+    if ((s = fr_text_without_data(self)) || PyErr_Occurred())
+        return s;
     if (fr_of(self)->layout->ndim) {
         PyErr_SetString(PyExc_TypeError, "unsupported format string passed to frit.Tensor.__format__");
         return NULL;
