@@ -9,6 +9,10 @@ import numpy as np
 import frit
 
 
+class NoCall(Exception):
+    """The accelerated function itself raises."""
+
+
 class Compared(NamedTuple):
     predicted: int      # with plans, as they settle
     bound: int          # at any time
@@ -25,7 +29,7 @@ class Compared(NamedTuple):
 
     @property
     def is_unsafe(self):
-        return self.planned > self.predicted or max(self.first, self.later) > self.bound
+        return self.planned > (self.bound if self.handed else self.predicted) or max(self.first, self.later) > self.bound
 
 
 def quietly(f, *args):
@@ -40,7 +44,10 @@ def allocated(f, args):
     gc.collect()
     frit.reset_stats()
     before = frit.stats()["live_bytes"]
-    result = quietly(f, *args)
+    try:
+        result = quietly(f, *args)
+    except Exception as error:
+        raise NoCall from error
     s = frit.stats()
     del result
     return s["peak_bytes"] - before, sum(s["fallbacks"].values())

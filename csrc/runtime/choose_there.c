@@ -149,7 +149,7 @@ wrote(const struct fr_tensor *t)
     struct fr_buffer *b = buffer_of(t);
 
     fr_index_forget(t->storage->node);
-    b->stale = b->host != NULL && !b->away;
+    b->stale = b->host != NULL && !b->away && !b->home->has_no_data;
     if (b->stale)
         fr_storage_advance(t->storage, t->storage->node); /* (on the list of those) */
 }

@@ -302,6 +302,8 @@ fr_tensor_settle(const struct fr_tensor *t, fr_device device)
 
     if (n->device == FR_DEVICE_ANY && n->op == FR_OP_leaf && !fr_storage_pinned(t->storage))
         n->device = device;
+    if (FR_UNLIKELY(device == FR_DEVICE_META))
+        fr_storage_count(t->storage);
     return n->device == device;
 }
 

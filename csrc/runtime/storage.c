@@ -38,12 +38,10 @@ uncount(void)
     }
 }
 
-static FR_COLD void
-count(struct fr_storage *s)
+FR_COLD void
+fr_storage_count(struct fr_storage *s)
 {
-    const struct fr_node *n = &fr_nodes[s->node];
-
-    if (n->device != FR_DEVICE_META || (n->op == FR_OP_leaf && n->v.buffer->owner))
+    if (!counts || fr_nodes[s->node].device != FR_DEVICE_META || s->counted == n_counts)
         return;
     s->counted = n_counts;
     s->n_bytes = s->layout->n_elems * fr_dtype_size(s->dtype);
@@ -86,7 +84,7 @@ storage_new(fr_ref node)
     n->refs++;
     n->held++;
     if (FR_UNLIKELY(counts))
-        count(s);
+        fr_storage_count(s);
     return s;
 }
 

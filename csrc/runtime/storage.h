@@ -227,6 +227,8 @@ fr_guard_loud(int change)
     fr_n_loud += change;
     fr_pending_max = fr_n_loud ? 0 : fr_pending_max_loud;
 }
+/* Counts one that belongs to the device "meta" since it was made. */
+void      fr_storage_count(struct fr_storage *);
 /* Whether every new handle comes by fr_guard: no node is made the quick way. */
 void      fr_guard_all(bool on);
 /* So many bytes were brought in by fr_tensor_from_*. */

@@ -191,6 +191,9 @@ def _kernels(rows: list[dict[str, Any]]) -> list[Kernel]:
     return list(found.values())
 
 
+_MOST_PLAIN, _FEW = 64 << 20, 4096      # bytes of arguments; of arrays of few elements
+
+
 def recorded_rows(function: Callable[..., Any], args: list[Any]) -> list[dict[str, Any]]:
     """What csrc/bind/tensor/record.c has of a call on ShapeDtypes."""
     with _one_at_a_time:
@@ -236,13 +239,17 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
             if machine is not None:
                 _machine.use(usual)
         after = _core.stats()
-    out.first_peak_bytes = max(out.peak_bytes, out.numpy_bytes, recorded["first_peak_bytes"] - live)
     out.kernels = _kernels(recorded["rows"])
     out.machine = str((machine or usual or {}).get("name", "")) or None
     out.power = (machine or usual or {}).get("power")
     out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"])
     out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
     out.handed = hand_over.calls()
+    # A call that Python makes as it is has copies of arguments beside what NumPy has, but never of large ones
+    # (accelerate/plain.c); what is handed to NumPy may be copied for it; a node by itself may need temporaries.
+    copies = (out.argument_bytes if out.argument_bytes <= _MOST_PLAIN else 0) + (out.numpy_bytes + _FEW if out.fallbacks else 0)
+    by_nodes = recorded["first_peak_bytes"] and recorded["first_peak_bytes"] - live + recorded["peak_bytes"]
+    out.first_peak_bytes = max(out.peak_bytes, out.numpy_bytes, by_nodes) + copies
     out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})
 
 
