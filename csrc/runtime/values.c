@@ -53,7 +53,7 @@ fr_tensor_data(const struct fr_tensor *t, void **data, struct fr_err *err)
         if (st == FR_OK && !fr_tensor_is_pending(t))
             st = fr_buffer_bring(fr_nodes[t->storage->node].v.buffer, err);
         b = fr_nodes[t->storage->node].v.buffer;
-        is_copy = b->away || (b->home && b->home->has_no_data);
+        is_copy = st == FR_OK && !fr_tensor_is_pending(t) && (b->away || (b->home && b->home->has_no_data));
     } while (st == FR_OK && (fr_tensor_is_pending(t) || (b->home && !is_copy)));
     if (st == FR_OK) {
         b->shown |= !is_copy;
