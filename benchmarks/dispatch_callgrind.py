@@ -19,6 +19,8 @@ statement is counted on both sides.
     accelerate   a decorated function of one operation on 100 elements, ndarrays in and out: arithmetic, whose
                  first calls are NumPy's; and a call, which becomes a kernel
 """
+import atexit
+import functools
 import os
 import re
 import shutil
@@ -105,14 +107,41 @@ def environment(jit="interpret"):
                 FRIT_EAGER_ELEMS="0", FRIT_CACHE="0", PYTHONHASHSEED="0", OPENBLAS_NUM_THREADS="1")
 
 
+# What comes before the first os.getppid() is not counted, and so runs several times faster.
+COUNT_FROM_NOW_ON = """
+import ctypes, os
+def first_getppid(really=os.getppid):
+    os.getppid = really
+    ctypes.CDLL({!r}).count_from_now_on()
+    return really()
+os.getppid = first_getppid
+"""
+
+
+@functools.cache
+def counter():
+    """A library by which a program says to callgrind that it shall begin to count; None without a compiler or valgrind's headers."""
+    folder = tempfile.mkdtemp(prefix="frit-callgrind-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    path = os.path.join(folder, "counter.so")
+    text = "#include <valgrind/callgrind.h>\nvoid count_from_now_on(void) { CALLGRIND_START_INSTRUMENTATION; }\n"
+    try:
+        done = subprocess.run([os.environ.get("CC", "cc"), "-O1", "-shared", "-fPIC", "-xc", "-", "-o", path], input=text, text=True,
+                              stderr=subprocess.DEVNULL)
+    except OSError:
+        return None
+    return path if done.returncode == 0 else None
+
+
 def dumps(n, code, *arguments, jit="interpret"):
-    """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it. Those of the
-    first thread: how often others look for work depends on the time."""
+    """The instructions up to each of the first n calls of os.getppid() in a program, from the one before it; up to the first one
+    it may be 0. Those of the first thread: how often others look for work depends on the time."""
+    late = counter()
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "out")
         done = subprocess.run(["valgrind", "--tool=callgrind", "--dump-before=getppid", "--separate-threads=yes",
-                               f"--callgrind-out-file={out}",
-                               sys.executable, "-W", "ignore", "-c", code, *arguments],
+                               f"--callgrind-out-file={out}", *(["--instr-atstart=no"] if late else []),
+                               sys.executable, "-W", "ignore", "-c", (COUNT_FROM_NOW_ON.format(late) if late else "") + code, *arguments],
                               env=environment(jit), stderr=subprocess.PIPE, text=True)
         if done.returncode:
             raise RuntimeError(done.stderr[-2000:])
