@@ -25,7 +25,8 @@ soak:
 	.ci/setup check
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
 	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "jit off" "node by node" apart "no compiler" "a GPU"
-	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions"
+	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions or test_map_of_every_size"
+	FRIT_SOAK=1 $(PY) -m pytest tests/test_operations.py tests/test_ptx.py tests/test_launch.py tests/test_cpu_parts.py tests/test_gpu.py -k "in_machine_code or test_whole_numbers or test_bits or test_random_small or test_model_is_numpy or test_orders_of_every"
 	$(PY) -m tests.fuzz --seeds 0:20000
 	$(PY) -m tests.fuzz --functions --seeds 0:20000
 	$(PY) -m tests.fuzz --scripts --seeds 0:20000

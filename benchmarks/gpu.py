@@ -15,8 +15,7 @@ import time
 
 import numpy as np
 
-TENSORS, BATCH, LAYERS = 100, 128, (784, 512, 512, 10)
-PLANS, KERNELS = 200, (1, 10, 50)
+TENSORS, KERNELS = 100, (1, 10, 50)
 
 # ---- the programs: xp has exp, log, sqrt and maximum
 
@@ -189,7 +188,7 @@ def measure(program, arrays, libs, rounds, runs):
     return found
 
 
-def begin_plans():
+def begin_plans(n_plans):
     """Microseconds of the processor for a plan of so many kernels, as the caller sees them: nodes are traced, all is begun."""
     import frit
     found = {}
@@ -201,13 +200,13 @@ def begin_plans():
             for _ in range(n):
                 y = frit.cumsum(y, axis=0)      # one kernel each
             frit.eval(y)
-        for _ in range(20):
+        for _ in range(min(20, n_plans)):
             run()
         frit.synchronize()
         begin = time.perf_counter()
-        for _ in range(PLANS):
+        for _ in range(n_plans):
             run()
-        found[n] = (time.perf_counter() - begin) / PLANS * 1e6
+        found[n] = (time.perf_counter() - begin) / n_plans * 1e6
         frit.synchronize()
     return found
 
@@ -268,10 +267,10 @@ def bar(share):
     return f"<span style='width:{min(share, 1.2) * 100:.0f}px'></span>{share:.2f}" if share else ""
 
 
-def page(what, names, shares, steps, begun, memory):
+def page(what, names, shares, network, steps, begun, memory):
     return (f"<!doctype html><html lang=en><meta charset=utf-8><title>frit on a GPU</title><style>{STYLE}</style><h1>frit on a GPU</h1><p>{html.escape(what)}</p>"
             "<h2>Share of a copy's bandwidth</h2>" + table(["", *names], [[p, *(bar(s.get(n)) for n in names)] for p, s in shares]) + plot(shares, names) +
-            f"<h2>A training step, batch {BATCH}, layers {LAYERS}</h2>" +
+            f"<h2>A training step, {network}</h2>" +
             table(["", "ms"], [[n, f"{t * 1e3:.3f}" if t else ""] for n, t in steps.items()]) +
             "<h2>What the processor takes to begin a plan</h2>" + table(["kernels", "us"], [[n, f"{us:.1f}"] for n, us in begun.items()]) +
             f"<h2>Out of memory</h2><p>{memory[0]} times; after it all goes {'on' if memory[1] else 'wrong'}.</p></html>")
@@ -282,6 +281,8 @@ def main():
     p.add_argument("--mb", type=float, default=256)
     p.add_argument("--row", type=int, default=4096)
     p.add_argument("--only", default="", help="names of programs, with commas")
+    p.add_argument("--network", default="128,784,512,512,10", help="its batch, and its layers")
+    p.add_argument("--plans", type=int, default=200, help="plans that are begun")
     p.add_argument("--memory-mb", type=int, default=1024, help="of an array, of which there come to be too many")
     p.add_argument("--memory-times", type=int, default=50)
     p.add_argument("--rounds", type=int, default=7)
@@ -300,10 +301,11 @@ def main():
         shares.append((name, {n: n_bytes / t / copy for n, t in took.items() if t}))
         print(f"{name:18s}" + "".join(f"{t * 1e3:12.3f} ms {n_bytes / t / copy:8.2f}" if t else f"{'':24s}" for t in took.values()), flush=True)
     r = np.random.default_rng(0)
-    layers = [(r.normal(size=s) * 0.05).astype("f4") for a, b in zip(LAYERS, LAYERS[1:]) for s in ((a, b), (b,))]
-    steps = measure(step, [r.normal(size=(BATCH, n)).astype("f4") for n in (LAYERS[0], LAYERS[-1])] + layers, libs, args.rounds, args.runs)
+    batch, *sizes = map(int, args.network.split(","))
+    layers = [(r.normal(size=s) * 0.05).astype("f4") for a, b in zip(sizes, sizes[1:]) for s in ((a, b), (b,))]
+    steps = measure(step, [r.normal(size=(batch, n)).astype("f4") for n in (sizes[0], sizes[-1])] + layers, libs, args.rounds, args.runs)
     print(f"{'a training step':18s}" + "".join(f"{t * 1e3:12.3f} ms{'':9s}" if t else f"{'':24s}" for t in steps.values()))
-    begun = begin_plans()
+    begun = begin_plans(args.plans)
     print("plans of " + ", ".join(f"{n} kernels: {us:.1f} us" for n, us in begun.items()))
     memory = run_out_of_memory(args.memory_mb, args.memory_times)
     print(f"out of memory {memory[0]} times; after it all goes {'on' if memory[1] else 'wrong'}")
@@ -311,7 +313,7 @@ def main():
     print(what)
     if args.html:
         with open(args.html, "w", encoding="utf8") as file:
-            file.write(page(what, list(libs), shares, steps, begun, memory))
+            file.write(page(what, list(libs), shares, f"batch {batch}, layers {sizes}", steps, begun, memory))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ process, asked for what it has counted.
     python -m tests.fake_gpu                        where it is; FRIT_DEVICE=cuda FRIT_CUDA_LIB=that FRIT_CUBLAS_LIB=that runs frit on it
     python -m tests.fake_gpu -m tests.fuzz ...      Python with these arguments, on it"""
 import ctypes
+import functools
 import glob
 import hashlib
 import os
@@ -19,6 +20,7 @@ FIELDS = """n_calls n_launches n_instructions n_lane_instructions load_bytes sto
     n_modules n_contexts n_graphs n_executables n_graph_launches n_pinned_copies n_pinned_live pinned_live pinned_peak n_overlapped""".split()
 
 
+@functools.cache
 def library():
     """The driver's path; it is compiled where its sources have changed."""
     sources = sorted(glob.glob(os.path.join(ptx.FOLDER, "*.c")))

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from . import fake_gpu, gpu
+from . import fake_gpu, forked, gpu
 from .common import SOAK
 
 try:
@@ -31,8 +31,7 @@ def error(f, *args, **kwargs):
 
 
 def child(code, **env):
-    return subprocess.run([sys.executable, "-c", HEAD + code], capture_output=True, text=True,
-                          env={**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(), **env})
+    return forked.run(HEAD + code, {**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(), **env})
 
 
 def said(code, **env):
@@ -189,7 +188,7 @@ def test_the_least_bytes_move_where_orders_differ(dtype):
 
 def test_orders_of_every_dtype_and_size():
     """Edges of tiles, negative strides, windows, results over operands that die, many at once: what the CPU has, bit by bit."""
-    device, cpu = both(f"DTYPES = {'? i1 u1 i2 f2 u4 f4 i8 f8 c8 c16' if SOAK else '? u1 f2 f4 f8 c16'!r}" + """
+    device, cpu = both(f"DTYPES = {'? i1 u1 i2 f2 u4 f4 i8 f8 c8 c16' if SOAK else '? u1 f4 c16'!r}" + """
 import hashlib
 rng = np.random.default_rng(0)
 def draw(dtype, *shape):
@@ -227,7 +226,7 @@ i = frit.arange(4900).reshape(70, 70)
 out += [total, frit.where(i.T % 3 == 0, big[0], big[1].T), (i.T + i).T * big[2].T, big[0].T + big[1][:, :1], big[0].T + big[1][:1]]
 say([hashlib.sha256(np.asarray(o).tobytes()).hexdigest() for o in out])
 """)
-    assert len(device) > 600 and device == cpu, [k for k, (a, b) in enumerate(zip(device, cpu)) if a != b]
+    assert len(device) > 500 and device == cpu, [k for k, (a, b) in enumerate(zip(device, cpu)) if a != b]
 
 
 SPLIT = """
@@ -386,7 +385,7 @@ def test_few_columns_of_what_is_exact():
     """Extremes, truths and sums of integers have NumPy's bits in any order; so have all where the way is left out."""
     program = SPLIT + """
 for dtype in "f2 f4 f8 c8 i4 u1 ?".split():
-    for shape in (256, 1), (5001, 4), (300, 1000), (70000, 3):
+    for shape in (256, 1), (5001, 4), (300, 500), (20000, 3):
         a = draw(*shape, dtype=dtype)
         if dtype[0] == "f": a[17, 0] = np.nan
         t = frit.asarray(a)
@@ -778,7 +777,7 @@ def test_without_a_compiler():
 
 
 MANY = """
-sizes = [(784, 256), (256,), (256, 128), (128,), (128, 10), (10,), (3, 3, 16, 32), (1000, 7), (4097,), (65539,), (1,), (0, 3)] * 5
+sizes = [(98, 64), (256,), (64, 128), (128,), (128, 10), (10,), (3, 3, 16, 32), (1000, 7), (4097,), (16387,), (1,), (0, 3)] * 5
 rng = np.random.default_rng(0)
 def draw(): return [frit.asarray(rng.normal(size=s).astype("f4")) for s in sizes]
 w, g, m, v = draw(), draw(), draw(), draw()
@@ -1018,7 +1017,7 @@ def test_the_page_of_what_a_gpu_reaches(tmp_path):
     page = tmp_path / "gpu.html"
     done = subprocess.run([sys.executable, "-m", "benchmarks.gpu", "--mb", "0.02", "--row", "64", "--rounds", "1", "--runs", "1", "--memory-mb", "16",
                            "--memory-times", "3",
-                           "--html", page], capture_output=True, text=True,
+                           "--network", "8,20,16,16,10", "--plans", "4", "--html", page], capture_output=True, text=True,
                           env={**os.environ, "FRIT_BACKEND": "cpu", **fake_gpu.environment(FAKE_CUDA_MB="64")})
     assert done.returncode == 0, done.stderr
     assert "out of memory 3 times; after it all goes on" in done.stdout and "Error" not in done.stdout, done.stdout
