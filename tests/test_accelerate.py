@@ -21,7 +21,7 @@ from numpy import sum as add_up
 
 import frit
 
-from .common import SHARED, assert_same, same_parts
+from .common import SHARED, assert_same, few, same_parts
 
 pytestmark = pytest.mark.core
 
@@ -722,9 +722,9 @@ def test_what_frit_does_not_know_goes_to_numpy_and_is_counted():
 
 
 @pytest.mark.parametrize("name", [
-    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "fmod", "maximum", "minimum", "fmax", "fmin",
-    "arctan2", "hypot", "copysign", "less", "equal", "greater_equal", "logical_and", "logical_xor", "heaviside",
-    "nextafter"])
+    "add", "divide", "remainder", "maximum", "arctan2", "less", "logical_and", *few(
+        "subtract", "multiply", "floor_divide", "fmod", "minimum", "fmax", "fmin", "hypot", "copysign", "equal", "greater_equal",
+        "logical_xor", "heaviside", "nextafter")])
 def test_outer_of_an_operation_is_lazy(name):
     ufunc = getattr(np, name)
 

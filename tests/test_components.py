@@ -4,7 +4,7 @@ import pytest
 
 import frit
 
-from .common import assert_same
+from .common import SLOW, assert_same
 from .programs import COMPILED, assert_like_numpy
 
 pytestmark = pytest.mark.core
@@ -242,7 +242,7 @@ def random_program(rng):
     return "\n".join(line for text in lines for line in text.split("; "))
 
 
-@pytest.mark.parametrize("seed", range(1 if COMPILED else 8))
+@pytest.mark.parametrize("seed", range(1 if COMPILED else 3 if SLOW else 8))
 def test_random_programs(seed):
     rng = np.random.default_rng(seed)
     for _ in range(2 if COMPILED else 6):

@@ -9,7 +9,7 @@ import pytest
 
 import frit
 
-from .common import ROOT, assert_same
+from .common import ROOT, SLOW, assert_same, few
 
 pytestmark = pytest.mark.core
 
@@ -123,8 +123,8 @@ def test_dtype_of_every_pair(name):
             assert got == want, (a, b)
 
 
-@pytest.mark.parametrize("dtype, bound", [("f2", "f2"), ("f4", "f4"), ("f8", "f8"), ("f4", "f8"), ("f8", "f4"),
-                                          ("f4", "?"), ("f8", "i4")])
+@pytest.mark.parametrize("dtype, bound", [("f2", "f2"), ("f8", "f8"), ("f4", "f8"), ("f4", "?")]
+                         + [("f4", "f4"), ("f8", "f4"), ("f8", "i4")] * (not SLOW))
 def test_zeros_of_clip(dtype, bound):
     # Not bounds that are rows or columns: whether NumPy's iterator spreads them out in a buffer, where they
     # are arrays, or hands them over as they are, where they are numbers, depends on sizes and strides.
@@ -161,7 +161,7 @@ def test_clip_of_integers_stays_in_the_graph(dtype):
     assert frit.stats()["fallbacks"].get("clip", 0) == before
 
 
-@pytest.mark.parametrize("dtype", "b B h H i I l L".split())
+@pytest.mark.parametrize("dtype", ["b", "H", "i", "L", *few(*"BhIl")])
 def test_bounds_of_clip_at_the_ends_of_the_range(dtype):
     info = np.iinfo(dtype)
     x, top = np.array([[info.min], [0], [info.max]], dtype), np.full((1, 1), -0.0)
@@ -427,7 +427,7 @@ def test_a_store_after_an_older_version_was_read_reaches_the_array():
         np.testing.assert_array_equal(g, w)
 
 
-@pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8"])
+@pytest.mark.parametrize("dtype", ["i1", "i8", *few("i2", "i4")])
 @pytest.mark.parametrize("name", ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"])
 def test_unsigned_numbers_beside_signed_ones_are_compared_exactly(name, dtype):
     """As floats, their common dtype, 2**63 is 2**63 - 1. Arrays, single numbers on either side, and into an array."""
@@ -552,7 +552,7 @@ def test_broadcast_axes_of_one_element_stand_still():
         assert_same(t + 1, w + 1)
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "c8", "i4"])
+@pytest.mark.parametrize("dtype", ["f2", "c8", "i4", *few("f4", "f8")])
 def test_the_order_of_a_sum_follows_where_the_result_goes(dtype):
     """NumPy's iterator walks the axes as out= lies, where that and the operand differ."""
     rng, n_handed = np.random.default_rng(0), 0
