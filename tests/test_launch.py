@@ -11,7 +11,7 @@ import subprocess
 import numpy as np
 import pytest
 
-from .common import APART, MICRO_CODE, REFERENCE, block_kernels, in_csrc, objects
+from .common import APART, MICRO_CODE, REFERENCE, SOAK, block_kernels, in_csrc, objects
 from .launch_nests import CODES, DTYPES, Bound, Launcher, Nest, evaluate
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -295,7 +295,7 @@ def random_shape(rng, big):
 @pytest.mark.parametrize("seed", range(10))
 def test_random_small(launcher, reduces, seed):
     rng = np.random.default_rng([seed, reduces])
-    for _ in range(30):
+    for _ in range(30 if SOAK else 15):
         nest = random_nest(rng, reduces)
         shape = random_shape(rng, False)
         if any(v.op in ("max", "min") for v in nest.values) and shape[-1] == 0:

@@ -9,7 +9,7 @@ import pytest
 import frit
 from benchmarks import dispatch_callgrind
 
-from .common import assert_same
+from .common import SOAK, assert_same
 
 pytestmark = pytest.mark.core
 
@@ -358,7 +358,7 @@ def test_rows_of_every_length(dtype):
     for n in [*range(1, 36), 63, 64, 65, 100, 255, 256, 257, 511, 512, 513, 600, 4096, 4097]:
         table = (rng.random((256, n)) * 100).astype(dtype)
         planes = np.stack([table[:9], table[9:18]])
-        for index in ("i8", "i4", "u1"):
+        for index in ("i8", "i4", "u1") if SOAK else (("i8", "i4", "u1")[n % 3],):
             i = rng.integers(0, 256, int(rng.integers(1, 700))).astype(index)
             assert_same(frit.asarray(table)[frit.asarray(i)], table[i], what=(dtype, n, index))
             assert_same(frit.asarray(planes)[:, frit.asarray(i % 9)], planes[:, i % 9], what=(dtype, n, index))
