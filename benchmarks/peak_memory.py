@@ -24,7 +24,7 @@ from benchmarks.program_list import PROGRAMS
 
 LARGE = 30_000_000      # bytes of inputs, below which a process has as much from before
 CODE = """
-import resource, sys
+import sys
 import numpy as np
 import frit
 from benchmarks.cases import CASES
@@ -81,14 +81,14 @@ def growth():
         print(f"{case.name:44}{predicted:>14,}{measured:>14,}{measured / predicted if predicted else 1:>8.3f}", flush=True)
 
 
-def main():
+def main(arguments=()):
     from tests.estimates import compare, quietly
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--npbench")
     p.add_argument("--preset", default="S")
     p.add_argument("--growth", action="store_true")
     p.add_argument("--json")
-    a = p.parse_args()
+    a = p.parse_args(arguments)
     if a.growth:
         growth()
         return
@@ -111,4 +111,4 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1:])

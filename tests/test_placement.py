@@ -24,7 +24,8 @@ HOST, GPU, BOTH = 1, 2, 3
 @pytest.fixture(scope="module")
 def choose(tmp_path_factory):
     path = str(tmp_path_factory.mktemp("spread") / "spread.so")
-    made = objects([*in_csrc("runtime/spread.c", "backends/estimate.c", "ir/op.c", "core/dtype.c", "base/*.c"), os.path.join(ROOT, "tests/c/test_spread.c")], *ASSERTED)
+    made = objects([*in_csrc("runtime/spread.c", "backends/estimate.c", "jit/work.c", "jit/loop.c", "jit/micro.c", "jit/recipe*.c", "ir/op.c",
+                              "core/dtype.c", "core/layout.c", "core/number.c", "base/*.c"), os.path.join(ROOT, "tests/c/test_spread.c")], *ASSERTED)
     subprocess.run([os.environ.get("CC", "cc"), "-shared", *made, "-o", path, "-lm", "-lpthread"], check=True)
     function = ctypes.CDLL(path).spread
 

@@ -5,8 +5,6 @@
 
 /* backends/estimate.c asks for these where it is asked for figures, which is not done here. */
 const struct fr_backend *fr_backend, fr_cuda_backends[FR_CUDA_DEVICES], fr_meta_backend;
-fr_dtype fr_nest_compute(const struct fr_nest *nest, int inst) { return nest->insts[inst].dtype; }
-fr_status fr_nest_count(const struct fr_nest *nest, struct fr_nest_work *out, struct fr_err *err) { (void)nest, (void)out, (void)err; return FR_ENOMEM; }
 
 enum { MACHINE = 7, LOAD = 4, VALUE = 4, MOST = 64 };
 
@@ -27,8 +25,8 @@ spread(int n_devices, const double *machine, int n_loads, const double *load, in
                            .value = v, .reads = read, .together = together, .ready = ready, .copied = copied};
 
     for (int i = 0; i < n_devices; i++, machine += MACHINE)
-        m[i] = (struct fr_machine){machine[0], machine[1], {machine[2], machine[3], machine[4]}, 2, machine[5],
-                                   machine[6]};
+        m[i] = (struct fr_machine){.launch_us = machine[0], .gbs = machine[1], .gops = {machine[2], machine[3], machine[4]}, .wide = 2,
+                                   .copy_us = machine[5], .copy_gbs = machine[6]};
     for (int i = 0; i < n_loads; i++, load += LOAD) {
         l[i] = (struct fr_load){.work = {.bytes = load[0], .ops = {load[1], 0, load[2]}}, .may = (uint8_t)load[3],
                                 .first = n, .makes = -1};
