@@ -121,12 +121,17 @@ def test_counters_are_read_also_where_they_begin_again(tmp_path, monkeypatch):
 def test_counters_that_cannot_be_read_are_none(tmp_path, monkeypatch):
     packages(tmp_path, monkeypatch, "no number", 5)
     assert list(energy.counters()) == ["intel-rapl:1"]
+    monkeypatch.setattr("frit._machine.found", lambda: None)
     with energy.measure() as e:
         (tmp_path / "intel-rapl:1" / "energy_uj").unlink()
     assert e.source == "unknown" and e.joules is None
     monkeypatch.setattr(energy, "_DOMAINS", str(tmp_path / "nothing*"))
     assert energy.counters() == {}
     with energy.measure(energy.Power(10, 30, 0.2, 0)) as e:
+        sum(range(100_000))
+    assert e.source == "modelled" and 0 < e.joules <= 40 * e.seconds
+    monkeypatch.setattr("frit._machine.found", lambda: {"power": [10, 30, 0.2, 0]})
+    with energy.measure() as e:
         sum(range(100_000))
     assert e.source == "modelled" and 0 < e.joules <= 40 * e.seconds
     assert "energy" in dir(frit)

@@ -366,6 +366,13 @@ def test_what_numpy_makes_is_known_by_shapes(name):
             assert g.shape == w.shape or (g.most and all(m >= n for m, n in zip(g.shape, w.shape))), name
 
 
+@pytest.mark.parametrize("args", [((8, 3), (-2, -1)), ((8, -1), (1, 0)), ((5,), (0,)), (None, (0,))])
+def test_lengths_of_transforms_over_several_axes(args):
+    a = np.ones((4, 6))
+    want = np.fft.fftn(a, *args)
+    assert result_of(np.fft.fftn, (Shape(a.shape, a.dtype), *args), {}) == Shape(want.shape, want.dtype)
+
+
 def test_calls_of_numpy_are_listed():
     e = frit.estimate(lambda x: np.sort(x, axis=0)[::2] + 1)(S((100, 100)))
     assert [(h.name, h.calls, h.result_bytes) for h in e.handed] == [("sort", 1, 80_000)] and e.fallbacks == {"sort": 1}

@@ -98,6 +98,21 @@ def test_threads_are_used_where_they_are_sooner():
     assert four[0] == one[0] and one[1] / 4.1 < four[1] < one[1] / 3.9
 
 
+@pytest.mark.parametrize("costs", [[1.0] * 9, [1000.0] + [0.0] * 8], ids=["all kinds", "floats"])
+def test_lines_of_a_kernel_share_it_by_what_they_do(costs):
+    """A node by itself is not counted as what runs, so the measured numbers say nothing of it."""
+    def some_lines(x):
+        y = x + 1
+        y = np.exp(y)
+        y = y * 2
+        return -y
+
+    _machine.use(machine(kind_ps=costs))
+    e = frit.estimate(some_lines)(S(100_000))
+    us = {int(at.where.split(":")[-1].split()[0]) - some_lines.__code__.co_firstlineno: at.us for at in e.lines}
+    assert sorted(us) == [1, 2, 3, 4] and us[2] > 5 * us[3] and us[1] > 3 * us[3] and us[4] > 3 * us[3] and len(e.kernels) == 1
+
+
 # ---- GPUs that are not here ----
 
 def test_kernels_of_gpus_are_foreseen():

@@ -295,6 +295,21 @@ say([where, y.device, np.asarray(y).tobytes() == host_heavy(a).tobytes(), w.is_]
     assert out == [["cuda:1"], "cuda:1", True, [0, 0, 1]]
 
 
+def test_a_machine_that_estimates_use_places_nothing():
+    out = said("""
+from frit import _machine
+n = 1 << 20
+def texts():
+    with auto: return [str(heavy(frit.asarray(np.zeros(k)), 2).explain()) for k in (n, 100)]
+before = texts()
+assert "us on cuda:0" in before[0]
+_machine.use({"levels": [1e6, 1e6, 1e6], "all_levels": [1e6, 1e6, 1e6], "kind_ps": [1e-9] * 9, "call_us": [0, 0, 0], "figures": [0, 0, 0, 0, 0, 1, 0],
+              "product_gops": [1e6] * 2, "all_product_gops": [1e6] * 2})
+say([before == texts()])
+""")
+    assert out == [True]
+
+
 def test_figures_are_the_drivers():
     """Four multiprocessors at 1 GHz, memory of 4096 bits at 1 GHz and an f64 for two f32, unless FRIT_TUNE says otherwise."""
     code = """

@@ -194,7 +194,7 @@ gpu_us(const struct fr_machine *m, const struct fr_work *w)
 double
 fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
 {
-    double memory = w->bytes / m->gbs, arithmetic = 0;
+    double memory, arithmetic = 0;
 
     if (m->n_multiprocessors > 0)
         return gpu_us(m, w);
@@ -203,6 +203,7 @@ fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
 
         return m->launch_us + (shared < ns ? shared : ns) / 1000;
     }
+    memory = w->bytes / m->gbs;
     for (int c = 0; c < FR_N_WORK; c++)
         arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
     return m->launch_us + (memory > arithmetic ? memory : arithmetic) / 1000;
@@ -220,7 +221,7 @@ fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, 
     return us;
 }
 
-static struct fr_machine measured;       /* the host, or a GPU for which arrays without data are estimated */
+static struct fr_machine measured;       /* or a GPU; by which arrays without data are estimated */
 
 void
 fr_machine_measured(const struct fr_machine *m)
@@ -253,16 +254,8 @@ fr_machine_of(fr_device d, struct fr_machine *m, struct fr_err *err)
         figures_of_host(m);
     if (st != FR_OK)
         return st;
-    if (!b->figures && measured.n_multiprocessors > 0 && d == FR_DEVICE_META) {
+    if (d == FR_DEVICE_META && (measured.n_multiprocessors > 0 || measured.n_levels))
         *m = measured;
-    } else if (!b->figures && measured.n_levels) {
-        const struct fr_machine coarse = *m;
-
-        *m = measured;
-        m->gbs = coarse.gbs;
-        m->wide = coarse.wide;
-        m->gops[FR_WORK_PLAIN] = coarse.gops[FR_WORK_PLAIN];
-    }
     m->gops[FR_WORK_SLOW] = m->gops[FR_WORK_PLAIN] / SLOW_TIMES;
     m->gops[FR_WORK_COSTLY] = m->gops[FR_WORK_PLAIN] / COSTLY_TIMES;
     return FR_OK;

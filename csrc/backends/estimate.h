@@ -61,7 +61,8 @@ struct fr_work {
 
 /* The figures of a device, which FRIT_TUNE may set. FR_EDEVICE: it does not open. */
 fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
-/* The host as it was measured, or a GPU that is not here, by which what has no data is estimated; all 0: nothing is known. */
+/* The host as it was measured, or a GPU that is not here: from here on FR_DEVICE_META; all 0: it is as the host. It takes
+ * work that was counted (fr_work_add_nest and so on); the figures of the host take bytes and operations alone. */
 void      fr_machine_measured(const struct fr_machine *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);

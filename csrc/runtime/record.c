@@ -68,7 +68,7 @@ fr_group_kind(const struct fr_group *g)
     return group_kinds[g->kind];
 }
 
-/* What a node by itself takes: its share of the lines' times. */
+/* What a node by itself takes, by its bytes and operations: its share of the lines' times. */
 static double
 node_weight(const struct fr_plan *p, const struct fr_machine *m, int n)
 {
@@ -100,7 +100,7 @@ add_lines(struct fr_record *r, const struct fr_plan *p, const struct fr_step *s)
     size_t            n_cap = 0;
     double            sum = 0;
 
-    if (fr_machine_of(p->device, &m, NULL) != FR_OK)
+    if (fr_machine_of(fr_plan_by(p)->has_no_data ? FR_DEVICE_HOST : p->device, &m, NULL) != FR_OK)
         return true;
     for (int i = 0; i < s->n_instances; i++)
         for (int n = p->fusion->group[s->group[i]]->first; n >= 0; n = p->fusion->next[n]) {

@@ -206,10 +206,12 @@ def _irfft(a: Any, n: int | None = None, axis: int = -1, *_: Any, **__: Any) -> 
     return Shape(tuple(s), _real(_complex(_of(a))))
 
 
-def _fftn(a: Any, s: Any = None, *_: Any, **__: Any) -> Shape:
-    if s is not None:
-        raise NotImplementedError
-    return Shape(_of(a).shape, _complex(_of(a)))
+def _fftn(a: Any, s: Any = None, axes: Any = None, *_: Any, **__: Any) -> Shape:
+    shape, d = list(_of(a).shape), _complex(_of(a))
+    for n, axis in zip(s or (), range(-len(s or ()), 0) if axes is None else axes):
+        if n != -1:
+            shape[normalize_axis_index(axis, len(shape))] = n
+    return Shape(tuple(shape), d)
 
 
 def _name(function: Any) -> str:
@@ -239,5 +241,5 @@ def result_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> A
     try:
         inspect.signature(rule).bind(*args, **kwargs)
         return rule(*args, **kwargs)
-    except (TypeError, NotImplementedError, KeyError):
+    except (TypeError, KeyError):
         return NotImplemented

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy
 
+from . import _machine
+
 _DOMAINS = "/sys/class/powercap/intel-rapl:[0-9]*"
 _TIME, _POWER = 4.0, 3.0        # exponents of time and of power under a limit (least_energy)
 
@@ -60,9 +62,14 @@ class measure:
         if self._counters and after is not None and self._before is not None:
             self.joules = sum((a - b) % most for a, b, (_, most) in zip(after, self._before, self._counters.values())) / 1e6
             self.source = "measured"
-        elif self._power is not None and self.seconds > 0:
-            self.joules = self._power.watts(min(used / self.seconds / (os.cpu_count() or 1), 1.0)) * self.seconds
+        elif self.seconds > 0 and (power := self._power or _machines_power()) is not None:
+            self.joules = power.watts(min(used / self.seconds / (os.cpu_count() or 1), 1.0)) * self.seconds
             self.source = "modelled"
+
+
+def _machines_power() -> Power | None:
+    numbers = (_machine.found() or {}).get("power")
+    return None if numbers is None else Power(*numbers)
 
 
 def _read(found: dict[str, tuple[str, int]]) -> list[int] | None:
