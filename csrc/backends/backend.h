@@ -76,6 +76,19 @@ fr_instance_dim(const struct fr_instance *in, int axis)
     return axis < in->n_outer ? in->outer[axis] : axis == in->n_outer ? in->n_rows : in->n_inner;
 }
 
+/* Elements of operand k that are not the same: along an axis without a stride all are one. */
+static inline int64_t
+fr_instance_touched(const struct fr_instance *in, int k)
+{
+    const int64_t *stride = in->stride + (size_t)k * (size_t)(in->n_outer + 2);
+    int64_t        n = 1;
+
+    for (int a = 0; a < in->n_outer + 2; a++)
+        if (stride[a] != 0)
+            n *= fr_instance_dim(in, a);
+    return n;
+}
+
 static inline bool
 fr_instance_is_empty(const struct fr_instance *in)
 {

@@ -24,19 +24,6 @@ fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
 
 /* ---- what runs ---- */
 
-/* Bytes that operand k of an instance has, of elements of so many. */
-static double
-operand_bytes(const struct fr_instance *in, int k, int64_t size)
-{
-    const int64_t *stride = in->stride + (int64_t)k * (in->n_outer + 2);
-    double         n = (double)size;
-
-    for (int a = 0; a < in->n_outer + 2; a++)
-        if (stride[a] != 0)
-            n *= (double)fr_instance_dim(in, a);
-    return n;
-}
-
 static double
 n_rows(const struct fr_instance *in)
 {
@@ -54,6 +41,12 @@ add_bytes(struct fr_work *w, double bytes, bool is_written)
     *(is_written ? &w->written : &w->read) += bytes;
 }
 
+static void
+add_operand(struct fr_work *w, const struct fr_instance *in, int k, fr_dtype d, bool is_written)
+{
+    add_bytes(w, (double)(fr_instance_touched(in, k) * fr_dtype_size(d)), is_written);
+}
+
 void
 fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in)
 {
@@ -67,7 +60,7 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
 
         if ((x->kind == FR_INST_LOAD || fr_inst_writes(x)) && !seen[x->operand]) {
             seen[x->operand] = 1;
-            add_bytes(w, operand_bytes(in, x->operand, fr_dtype_size(nest->operands[x->operand].dtype)), fr_inst_writes(x));
+            add_operand(w, in, x->operand, nest->operands[x->operand].dtype, fr_inst_writes(x));
         }
         if (x->kind == FR_INST_OP)
             fr_work_add(w, x->op, x->op == FR_OP_cast ? x->dtype : fr_nest_compute(nest, (int)i), n_of_level[x->level]);
@@ -87,8 +80,8 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
         w->passes = counted.n_loops < 2 || in->n_inner <= REGISTER_ROW ? 1 : 2;
         w->row_bytes = counted.element.loaded / (counted.n_loops ? counted.n_loops : 1) * (double)in->n_inner;
         w->row_threads = in->n_inner < 2 * REGISTER_ROW ? 256 : 512;
+        w->rows += rows;
     }
-    w->rows += fr_nest_has_stages(nest) ? rows : 0;
     w->loops += rows * counted.n_loops;
 }
 
@@ -115,8 +108,8 @@ fr_work_add_scan(struct fr_work *w, fr_op op, fr_dtype d, const struct fr_instan
 {
     const double n = n_rows(in) * (double)in->n_inner;
 
-    add_bytes(w, operand_bytes(in, 0, fr_dtype_size(d)), false);
-    add_bytes(w, operand_bytes(in, 1, fr_dtype_size(d)), true);
+    add_operand(w, in, 0, d, false);
+    add_operand(w, in, 1, d, true);
     fr_work_add(w, fr_op_info[op].combine, d, n);
     w->kind[FR_MK_SCALAR] += n;
 }

@@ -229,23 +229,24 @@ next_entry(struct reader *r, struct fr_err *err)
     return FR_OK;
 }
 
-static bool
-runs_here(const struct entry *e)
+/* What its code needs and this processor lacks; NULL: it runs here. */
+static const char *
+lacks(const struct entry *e)
 {
-    return !fr_key_missing_feature(&e->origin, &fr_manager.origin);
+    return fr_key_missing_feature(&e->origin, &fr_manager.origin);
 }
 
 static fr_status
 check_kernels(struct reader *r, struct fr_err *err)
 {
-    const char *missing = NULL;
+    const char *missing = NULL, *of_this;
     uint64_t    n_run = 0;
     fr_status   st = FR_OK;
 
     for (uint32_t i = 0; i < r->head.n_entries; i++) {
         TRY(next_entry(r, err));
-        if (!runs_here(&r->entry)) {
-            missing = fr_key_missing_feature(&r->entry.origin, &fr_manager.origin);
+        if ((of_this = lacks(&r->entry))) {
+            missing = of_this;
             continue;
         }
         n_run++;
@@ -273,7 +274,7 @@ take_kernels(struct reader *r, uint64_t *n_taken, struct fr_err *err)
         const struct entry *e = &r->entry;
 
         TRY(next_entry(r, err));
-        if (!runs_here(e))
+        if (lacks(e))
             continue;
         TRY(fr_cache_hold(&e->key, &e->origin, r->bytes + e->code, e->n_bytes, err));
         if (memcmp(&last, &e->origin, sizeof last))

@@ -168,22 +168,15 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
             memcpy(&values[k], constant, sizeof *values);
     }
     for (int k = 0; k < n_op; k++) {
-        int64_t touched = 1;
+        const uint64_t touched = (uint64_t)(fr_instance_touched(in, k) * fr_dtype_size(l->nest.operands[k].dtype));
 
         bind[k] = (struct fr_binding){l->source[k].node, l->source[k].moving, fr_dtype_size(l->nest.operands[k].dtype), l->source[k].offset};
-        for (int a = 0; a < n_axes; a++) {
-            int64_t dim = a < l->n_outer ? l->outer[a] : a == l->n_outer ? l->n_rows : l->n_inner;
-
-            if (stride[k * n_axes + a] != 0)
-                touched *= dim;
-        }
-        touched *= fr_dtype_size(l->nest.operands[k].dtype);
         if (l->source[k].node < 0)
             continue;
         if (l->nest.operands[k].flags & FR_OPERAND_WRITTEN)
-            s->bytes_written += (uint64_t)touched;
+            s->bytes_written += touched;
         else
-            s->bytes_read += (uint64_t)touched;
+            s->bytes_read += touched;
     }
     s->binding[s->n_instances] = bind;
     s->scalar[s->n_instances] = scalar;

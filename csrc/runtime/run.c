@@ -193,12 +193,19 @@ run_recorded(struct fr_plan *p, const char *arena, struct fr_err *err)
     return st;
 }
 
-fr_status
-fr_plan_run_steps(struct fr_plan *p, const struct fr_inputs *inputs, char *arena, int64_t n_temporary, struct fr_err *err)
+/* All steps, to the memory in p->base and an arena of so many bytes, which ends with what kernels keep for themselves. */
+static void
+bind_steps(struct fr_plan *p, const struct fr_inputs *inputs, char *arena, int64_t n_temporary)
 {
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind != FR_STEP_COPY)
             bind_step(p, &p->step[i], inputs, p->scratch_bytes ? arena + n_temporary - p->scratch_bytes : NULL);
+}
+
+fr_status
+fr_plan_run_steps(struct fr_plan *p, const struct fr_inputs *inputs, char *arena, int64_t n_temporary, struct fr_err *err)
+{
+    bind_steps(p, inputs, arena, n_temporary);
     return run_steps(p, arena + p->arena_bytes, p->n_bands ? fr_plan_by(p)->n_workers() : 1, true, err);
 }
 
@@ -259,9 +266,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
         goto out;
     }
     scratch = arena + p->arena_bytes;
-    for (int i = 0; i < p->n_steps; i++)
-        if (p->step[i].kind != FR_STEP_COPY)
-            bind_step(p, &p->step[i], inputs, p->scratch_bytes ? arena + n_temporary - p->scratch_bytes : NULL);
+    bind_steps(p, inputs, arena, n_temporary);
     if (p->new_bytes + n_temporary > (int64_t)fr_counted.peak_planned_bytes)
         fr_counted.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
     fr_counted.n_evals++;

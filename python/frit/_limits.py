@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import resource
@@ -93,16 +94,16 @@ def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | N
             raise ValueError(f"max_batch(): the arguments have no array with an axis {axis}")
         old: int = first.shape[axis]
 
+        @functools.cache
         def needed(n: int) -> int:
             again, named = _resized((args, kwargs), axis, old, n)
             e = estimated(function, again, named, values, unknown)
             if e.stopped:
                 raise ValueError(f"max_batch(): {e.stopped}")
             return int(e.total_bytes)
-        low, high = 0, max(old, 1)
         if needed(1) > most:
             raise MemoryError(f"one element along axis {axis} needs {bytes_text(needed(1))}, and there are {bytes_text(most)}")
-        low = 1
+        low, high = 1, max(old, 1)
         while needed(high) <= most:
             if high > 1 << 48:
                 raise ValueError(f"max_batch(): what the call needs does not grow with axis {axis}")

@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from . import _core
+from ._files import write_whole
 
 FIELDS = {
     "name": "what the processor is called",
@@ -248,9 +249,7 @@ def save(machine: dict[str, Any], to: str | None = None) -> None:
     if not to:
         return
     os.makedirs(os.path.dirname(os.path.abspath(to)), exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", encoding="utf8", dir=os.path.dirname(os.path.abspath(to)), delete=False) as file:
-        json.dump(machine, file, indent=1)
-    os.replace(file.name, to)
+    write_whole(to, json.dumps(machine, indent=1).encode())
 
 
 def load(file: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import os
 import pickle
 import types
@@ -43,10 +44,7 @@ class ShapeDtype:
 
     @property
     def size(self) -> int:
-        n = 1
-        for d in self.shape:
-            n *= d
-        return n
+        return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:

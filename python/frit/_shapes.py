@@ -5,6 +5,7 @@ A rule takes the arguments, with a Shape for each array, and gives a Shape, a tu
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -46,7 +47,7 @@ def _same(a: Any, *_: Any, **__: Any) -> Shape:
 
 def _sort(a: Any, axis: int | None = -1, *_: Any, **__: Any) -> Shape:
     s = _of(a)
-    return Shape((_size(s),), s.dtype) if axis is None else s
+    return Shape((math.prod(s.shape),), s.dtype) if axis is None else s
 
 
 def _argsort(a: Any, axis: int | None = -1, *_: Any, **__: Any) -> Shape:
@@ -59,13 +60,6 @@ def _partition(a: Any, kth: Any, axis: int | None = -1, *_: Any, **__: Any) -> S
 
 def _argpartition(a: Any, kth: Any, axis: int | None = -1, *_: Any, **__: Any) -> Shape:
     return _argsort(a, axis)
-
-
-def _size(s: Shape) -> int:
-    n = 1
-    for d in s.shape:
-        n *= d
-    return n
 
 
 def _median(a: Any, axis: Any = None, out: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Shape:
@@ -91,7 +85,7 @@ def _interp(x: Any, xp: Any, fp: Any, *_: Any, **__: Any) -> Shape:
 
 
 def _convolve(a: Any, v: Any, mode: str = "full") -> Shape:
-    n, m = sorted((_size(_of(a)), _size(_of(v))), reverse=True)
+    n, m = sorted((math.prod(_of(a).shape), math.prod(_of(v).shape)), reverse=True)
     return Shape(({"full": n + m - 1, "same": n, "valid": n - m + 1}[mode],), numpy.result_type(_of(a).dtype, _of(v).dtype))
 
 
@@ -102,14 +96,14 @@ def _correlate(a: Any, v: Any, mode: str = "valid") -> Shape:
 def _unique(ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
             axis: int | None = None, **_: Any) -> Any:
     s = _of(ar)
-    n = _size(s) if axis is None else s.shape[axis]
+    n = math.prod(s.shape) if axis is None else s.shape[axis]
     first = Shape((n,) if axis is None else s.shape, s.dtype, True)
     more = [Shape((n,), numpy.dtype("i8"), True)] * (return_index + return_inverse + return_counts)
     return (first, *more) if more else first
 
 
 def _histogram(a: Any, bins: Any = 10, *_: Any, **kw: Any) -> tuple[Shape, Shape]:
-    n = bins if isinstance(bins, int) else _size(_of(bins)) - 1
+    n = bins if isinstance(bins, int) else math.prod(_of(bins).shape) - 1
     return (Shape((n,), numpy.dtype("f8" if kw.get("density") or kw.get("weights") is not None else "i8")),
             Shape((n + 1,), _floats(_of(a))))
 

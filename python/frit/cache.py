@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from . import _core
+from ._files import write_whole
 
 
 class ExportError(ValueError):
@@ -52,17 +53,7 @@ def export(path: str | os.PathLike[str]) -> int:
     The file appears under its name when it is whole. OSError: it cannot be written, or there is no cache on disk."""
     path = os.fspath(path)
     data, n = _core.cache_export(_version())
-    temporary = f"{path}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.unlink(temporary)
-        raise
+    write_whole(path, data)
     return n
 
 

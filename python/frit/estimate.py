@@ -3,13 +3,12 @@
 As a module it is the function frit.estimate (_estimate.py)."""
 import argparse
 import json
-import os
 import sys
-import tempfile
 from typing import Any
 
 from .__main__ import script
 from ._estimate import Estimate, estimate, run
+from ._files import write_whole
 from ._install import execute
 from ._limits import Difference, bytes_of
 from ._units import bytes_text
@@ -35,7 +34,7 @@ def main(arguments: list[str]) -> int:
     run(out, lambda: execute(code, module.__dict__, CallStats()), None, a.values, a.unknown)
     print(out)
     if a.json:
-        _write(a.json, out.as_dict())
+        write_whole(a.json, json.dumps(out.as_dict(), indent=1).encode())
     if memory is not None and out.total_bytes > memory:
         print(f"it needs {bytes_text(out.total_bytes)}, more than {bytes_text(memory)}", file=sys.stderr)
         return 1
@@ -59,13 +58,6 @@ def _read(path: str) -> dict[str, Any]:
         return e
     except (OSError, ValueError) as error:
         raise SystemExit(f"frit.estimate: {path}: {error}") from error
-
-
-def _write(path: str, e: dict[str, Any]) -> None:
-    """Whole, or not at all."""
-    with tempfile.NamedTemporaryFile("w", encoding="utf8", dir=os.path.dirname(os.path.abspath(path)), delete=False) as file:
-        json.dump(e, file, indent=1)
-    os.replace(file.name, path)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,6 @@ static const size_t MOST = (size_t)1 << 46;      /* of one array, as of the host
 struct known {
     const char   *at, *bytes;
     size_t        n_bytes;
-    bool          is_copied;
     struct known *next;
 };
 
@@ -172,7 +171,7 @@ fr_meta_know(const void *at, const void *bytes, size_t n_bytes, bool is_copied, 
 
     if (!k)
         return fr_no_memory(err, "known values");
-    *k = (struct known){.at = at, .n_bytes = n_bytes, .bytes = is_copied ? (char *)(k + 1) : bytes, .is_copied = is_copied};
+    *k = (struct known){.at = at, .n_bytes = n_bytes, .bytes = is_copied ? (char *)(k + 1) : bytes};
     if (is_copied && n_bytes)
         memcpy(k + 1, bytes, n_bytes);
     fr_meta_forget(at, n_bytes);

@@ -52,6 +52,31 @@ record_begin(PyObject *module, PyObject *unused)
 }
 
 static PyObject *
+record_end(PyObject *module, PyObject *unused)
+{
+    struct fr_recording r;
+    PyObject           *rows;
+
+    (void)module, (void)unused;
+    fr_record_end(&r);
+    rows = r.is_full ? PyErr_NoMemory() : PyList_New(r.n);
+    for (int i = 0; rows && i < r.n; i++) {
+        PyObject *row = row_of(&r.of[i]);
+
+        if (row)
+            PyList_SET_ITEM(rows, i, row);
+        else
+            Py_CLEAR(rows);
+    }
+    if (rows)
+        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals",
+                             (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes, "first_peak_bytes",
+                             (unsigned long long)r.first_peak_bytes);
+    fr_recording_clear(&r);
+    return rows;
+}
+
+static PyObject *
 meta_begin(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -133,30 +158,6 @@ meta_known(PyObject *module, PyObject *tensor)
     if (fr_is_tensor(tensor) && fr_errors_check(fr_known_is(fr_of(tensor), &yes, &err), &err) < 0)
         return NULL;
     return PyBool_FromLong(yes);
-}
-
-static PyObject *
-record_end(PyObject *module, PyObject *unused)
-{
-    struct fr_recording r;
-    PyObject           *rows;
-
-    (void)module, (void)unused;
-    fr_record_end(&r);
-    rows = r.is_full ? PyErr_NoMemory() : PyList_New(r.n);
-    for (int i = 0; rows && i < r.n; i++) {
-        PyObject *row = row_of(&r.of[i]);
-
-        if (row)
-            PyList_SET_ITEM(rows, i, row);
-        else
-            Py_CLEAR(rows);
-    }
-    if (rows)
-        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals", (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes,
-                             "first_peak_bytes", (unsigned long long)r.first_peak_bytes);
-    fr_recording_clear(&r);
-    return rows;
 }
 
 /* ---- the machine */

@@ -100,27 +100,27 @@ scalar_subscript(PyObject *self, PyObject *key)
 }
 
 static PyObject *
-scalar_repr(PyObject *self)
+text_of(PyObject *self, reprfunc of_value)
 {
     PyObject *text = fr_text_without_data(self), *value;
 
     if (text || PyErr_Occurred() || !(value = fr_scalar_value(self)))
         return text;
-    text = PyObject_Repr(value);
+    text = of_value(value);
     Py_DECREF(value);
     return text;
 }
 
 static PyObject *
+scalar_repr(PyObject *self)
+{
+    return text_of(self, PyObject_Repr);
+}
+
+static PyObject *
 scalar_str(PyObject *self)
 {
-    PyObject *text = fr_text_without_data(self), *value;
-
-    if (text || PyErr_Occurred() || !(value = fr_scalar_value(self)))
-        return text;
-    text = PyObject_Str(value);
-    Py_DECREF(value);
-    return text;
+    return text_of(self, PyObject_Str);
 }
 
 static Py_hash_t
