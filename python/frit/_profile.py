@@ -149,6 +149,8 @@ class Profile:
             _running = self
         self._before = _core.stats()
         if self.with_processes and _VARIABLE not in os.environ:
+            from multiprocessing import util    # what its children are to do at their end, in which no atexit of Python's is called
+            util.register_after_fork(self, _finalize)
             self._folder = tempfile.mkdtemp(prefix="frit-trace-")
             os.environ[_VARIABLE] = f"{os.urandom(8).hex()}:{self._folder}"
 
@@ -411,9 +413,13 @@ def join() -> None:
     p = Profile(" ".join(sys.orig_argv[1:3]) or "python")
     p.begin()
     atexit.register(_leave, p, folder)
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:        # whose processes end without Python's atexit
-        util.Finalize(None, _leave, (p, folder), exitpriority=100)
+
+
+def _finalize(parent: Profile) -> None:
+    """In a child of multiprocessing's, where join() has been."""
+    from multiprocessing import util
+    if _running is not None and parent._folder is not None:
+        util.Finalize(None, _leave, (_running, parent._folder), exitpriority=100)
 
 
 def _after_fork() -> None:
