@@ -149,7 +149,7 @@ class Profile:
             _running = self
         self._before = _core.stats()
         if self.with_processes and _VARIABLE not in os.environ:
-            from multiprocessing import util    # what its children are to do at their end, in which no atexit of Python's is called
+            from multiprocessing import util    # its children end without an atexit of Python's
             util.register_after_fork(self, _finalize)
             self._folder = tempfile.mkdtemp(prefix="frit-trace-")
             os.environ[_VARIABLE] = f"{os.urandom(8).hex()}:{self._folder}"
