@@ -23,7 +23,8 @@ _INTERNAL = frozenset({
     "cache_info", "cache_load",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
     "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
-    "estimate_us", "explain_text", "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin",
+    "estimate_us", "explain_begin", "explain_end", "explain_pending", "explain_text",
+    "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin",
     "meta_end", "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain",
     "reader", "record_begin", "record_end", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
     "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
