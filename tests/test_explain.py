@@ -114,12 +114,17 @@ def arguments(n):
     return np.eye(n) * 2 + RNG.random((n, n)) / n, RNG.random(n)
 
 
-@pytest.mark.parametrize("n", (7, 300))
+@pytest.mark.parametrize("n, eager", [(7, 0), (8, 131072), (300, 0)])
 @pytest.mark.parametrize("name", [*PROGRAMS, "model"])
-def test_totals_are_those_of_stats(name, n):
+def test_totals_are_those_of_stats(name, n, eager):
+    with frit.config(eager_elems=eager):
+        check_totals(name, n)
+
+
+def check_totals(name, n):
     a, b = arguments(n)
     f = PROGRAMS[name] if name in PROGRAMS else Model(np.zeros(n))
-    for _ in range(2):      # new, and with plans on their way
+    for _ in range(3):      # new, and with plans on their way
         before = _core.stats()
         e = frit.explain(f)(a.copy(), b.copy())
         after = _core.stats()
@@ -148,9 +153,8 @@ def test_totals_are_those_of_an_accelerated_call(name):
     first = (a.copy(), b.copy()) if name in PROGRAMS else (Model(np.zeros(n)), a.copy(), b.copy())
     again = (a.copy(), b.copy()) if name in PROGRAMS else (Model(np.zeros(n)), a.copy(), b.copy())
     fast = frit.accelerate(f)
-    with frit.config(eager_elems=0):
-        want = fast(*first)
-        d = frit.explain(f)(*again).as_dict()
+    want = fast(*first)
+    d = frit.explain(f)(*again).as_dict()
     assert (d["kernels"], sum(d["syncs"].values()), sum(d["fallbacks"].values())) == \
         (fast.stats.kernels, fast.stats.syncs, fast.stats.fallbacks)
     for x, y in zip(first, again, strict=True):     # and it has written what a call writes
@@ -162,8 +166,7 @@ def test_totals_are_those_of_an_accelerated_call(name):
 # ---- what is told
 
 def test_a_loop_is_told_once_with_a_count():
-    with frit.config(eager_elems=0):
-        e = frit.explain(solves)(*arguments(6))
+    e = frit.explain(solves)(*arguments(6))
     d = e.as_dict()
     assert "30 syncs, 30 calls of NumPy" in e and d["syncs"] == {"bool": 30} and d["fallbacks"] == {"linalg.solve": 30}
     again = [h for h in d["happened"] if h["kind"] == "again"]
@@ -174,7 +177,8 @@ def test_a_loop_is_told_once_with_a_count():
 
 
 def test_what_goes_node_by_node_has_its_plan_told():
-    e = frit.explain(chain)(*arguments(9))
+    with frit.config(eager_elems=131072):
+        e = frit.explain(chain)(*arguments(9))
     (event,) = (h for h in e.as_dict()["happened"] if h["kind"] == "evaluation")
     assert event["way"] == "nodes" and event["kernels"] == 6 and e.as_dict()["plans"][0]["kernels"] == 1
     assert "computed at the end: 6 kernels, one for each operation" in e and "\n  1 kernel; " in e

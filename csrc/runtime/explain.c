@@ -51,8 +51,8 @@ static bool
 is_same(const struct fr_event *a, const struct fr_event *b)
 {
     return a->kind == b->kind && a->failed == b->failed && !strcmp(a->why, b->why) && !strcmp(a->way, b->way) &&
-           a->name == b->name && a->plan == b->plan && a->site == b->site && a->n_syncs == b->n_syncs && a->n_kernels == b->n_kernels &&
-           a->bytes_read == b->bytes_read && a->bytes_written == b->bytes_written;
+           a->name == b->name && a->plan == b->plan && a->site == b->site && a->n_syncs == b->n_syncs &&
+           a->n_kernels == b->n_kernels && a->bytes_read == b->bytes_read && a->bytes_written == b->bytes_written;
 }
 
 static uint64_t

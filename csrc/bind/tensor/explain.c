@@ -8,8 +8,8 @@ event_of(const struct fr_explanation *e, const struct fr_event *a)
 {
     static const char *const kinds[] = {"evaluation", "handed", "read", "end"};
 
-    return Py_BuildValue("(sOsszikIKKK)", kinds[a->kind], a->failed ? Py_True : Py_False, a->why, a->way, a->name < 0 ? NULL : e->name[a->name],
-                         a->plan, (unsigned long)a->site, a->n_syncs, (unsigned long long)a->n_kernels,
+    return Py_BuildValue("(sOsszikIKKK)", kinds[a->kind], a->failed ? Py_True : Py_False, a->why, a->way,
+                         a->name < 0 ? NULL : e->name[a->name], a->plan, (unsigned long)a->site, a->n_syncs, (unsigned long long)a->n_kernels,
                          (unsigned long long)a->bytes_read, (unsigned long long)a->bytes_written);
 }
 
