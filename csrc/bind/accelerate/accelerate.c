@@ -62,7 +62,7 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
             return result;
         Py_DECREF(call);
     }
-    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, NULL);
+    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, false);
 }
 
 /* The call has ended. */

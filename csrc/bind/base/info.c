@@ -6,6 +6,7 @@
 #include "base/ways.h"
 #include "bind/base/base.h"
 #include "ir/node.h"
+#include "runtime/explain.h"
 
 uint64_t fr_info_copied_bytes;
 
@@ -32,6 +33,8 @@ fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
         fr_span_why = (struct fr_span_why){fr_span_name_of(&known[why], sync_names[why]), fr_site_here()};
     syncs[why]++;
     n_syncs++;
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_sync(sync_names[why], fr_site_here());
     if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_SYNCS)) {
         PyObject *where = fr_site_text(fr_site_here());
         if (where)
