@@ -42,6 +42,10 @@ bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
 
+/* ---- html.c */
+/* For notebooks; None in an accelerated call, where it stands for an array. */
+PyObject *fr_html(PyObject *self, PyObject *unused);
+
 /* ---- flags.c */
 PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
