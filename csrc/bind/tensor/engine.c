@@ -4,6 +4,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/processors.h"
 #include "base/tune.h"
@@ -361,18 +362,24 @@ cache_load(PyObject *module, PyObject *args)
     return st == FR_OK ? PyLong_FromUnsignedLongLong(n_kernels) : fr_errors_raise(st, &err);
 }
 
+static const double SLICE_S = 0.05; /* after which a waiting thread looks for Ctrl-C */
+
 static PyObject *
 wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    double seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
-    void  *gil;
-    bool   done;
+    double  seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
+    int64_t end;
+    void   *gil;
+    bool    done, asked = false;
 
     (void)module;
     if (seconds == -1 && PyErr_Occurred())
         return NULL;
     gil = fr_hooks.release_gil();
-    done = fr_planner_wait(seconds) && fr_compile_wait(seconds, fr_hooks.interrupted);
+    end = fr_now_us() + (int64_t)(seconds * 1e6);
+    while (!(done = fr_planner_wait(seconds < SLICE_S ? seconds : SLICE_S)) && !asked && fr_now_us() < end)
+        asked = fr_hooks.interrupted();
+    done = done && fr_compile_wait((double)(end - fr_now_us()) * 1e-6, fr_hooks.interrupted);
     fr_hooks.take_gil(gil);
     return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
 }

@@ -193,7 +193,7 @@ PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyO
 
 /* ---- engine.c */
 PyObject *fr_engine_explain(PyObject *tensors, const char *kind);
-extern PyMethodDef fr_engine_methods[], fr_record_methods[];
+extern PyMethodDef fr_engine_methods[], fr_record_methods[], fr_warmup_methods[];
 
 /* ---- record.c */
 /* What str() says of an array without data, whose values are not known: a new reference; NULL without an exception: it has some. */
