@@ -442,6 +442,14 @@ site_text(PyObject *module, PyObject *id)
 }
 
 static PyObject *
+site_name_files(PyObject *module, PyObject *function)
+{
+    (void)module;
+    fr_site_name_files(function == Py_None ? NULL : function);
+    Py_RETURN_NONE;
+}
+
+static PyObject *
 site_here(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -554,6 +562,8 @@ PyMethodDef fr_engine_methods[] = {
      "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
     {"site_text", site_text, METH_O,
      "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
+    {"site_name_files", site_name_files, METH_O,
+     "site_name_files(function, /)\n--\n\nTexts call a file what function(its name) gives, from here on; None: by its name."},
     {"site_here", site_here, METH_NOARGS, "site_here()\n--\n\nThe id of the caller's line."},
     {"alloc_fail_at", alloc_fail_at, METH_O,
      "alloc_fail_at(n, /)\n--\n\nMakes the n-th allocation from now fail; 0 stops that."},
