@@ -203,6 +203,26 @@ fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
 }
 
 double
+fr_limit_us(const struct fr_machine *m, const struct fr_work *w)
+{
+    double memory = w->bytes / m->gbs, arithmetic = 0;
+
+    if (m->n_levels) {
+        const int                     n = m->n_threads > 1 ? m->n_threads : 1;
+        const struct fr_machine_level l = level_of(n > 1 ? m->all_level : m->level, m->n_levels, w->bytes);
+
+        memory = w->read / l.read_gbs + w->written / l.write_gbs;
+        for (int k = 0; k < FR_N_WORK_KINDS; k++)
+            arithmetic += w->kind[k] * m->kind_ps[k] / 1000 / n;
+        arithmetic += w->product / (n > 1 ? m->all_product_gops : m->product_gops)[w->is_product_wide];
+    } else {
+        for (int c = 0; c < FR_N_WORK; c++)
+            arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
+    }
+    return (memory > arithmetic ? memory : arithmetic) / 1000;
+}
+
+double
 fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, double n_bytes)
 {
     double us = 0;

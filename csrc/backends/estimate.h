@@ -74,6 +74,8 @@ void      fr_work_add_scan(struct fr_work *, fr_op, fr_dtype, const struct fr_in
 double    fr_work_ops(const struct fr_work *);
 /* How long the work takes there, its operands being there. */
 double    fr_estimate_us(const struct fr_machine *, const struct fr_work *);
+/* How soon it could be done there at best, with nothing beside its bytes or its operations. */
+double    fr_limit_us(const struct fr_machine *, const struct fr_work *);
 /* How long so many bytes take from one device to another; NULL: the host. */
 double    fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, double n_bytes);
 

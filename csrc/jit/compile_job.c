@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "jit/cache.h"
 #include "jit/compile_int.h"
 #include "jit/exec.h"
@@ -64,6 +65,8 @@ fr_job_free(struct fr_job *j)
 void
 fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 {
+    if (fr_spans_on())
+        fr_span_beside(FR_SPAN_compile, fr_span_name(what), 1000 * us, 0);
     if (fr_env.log_bits & FR_LOG_COMPILES)
         fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
                 key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);

@@ -1,4 +1,5 @@
 """Types of the package.  Written by tests/tools/stubs.py."""
+from builtins import bool as _bool
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -58,6 +59,8 @@ from ._core import Ufunc
 from .device import device as device, devices as devices
 from ._estimate import Estimate as Estimate
 from ._meta import ShapeDtype as ShapeDtype
+from ._profile import Profile as Profile
+from ._scope import scope as scope
 from ._warmup import Warmup as Warmup
 from .explain import Explanation
 
@@ -201,6 +204,10 @@ def accelerate(function: None = None, *, device: str | None = None, results: str
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+@overload
+def profile(function: _F, *, name: str = "", events: int = 65536, processes: _bool = False) -> _F: ...
+@overload
+def profile(function: None = None, *, name: str = "", events: int = 65536, processes: _bool = False) -> Profile: ...
 def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None,
              machine: dict[str, Any] | None = None) -> Callable[..., Estimate]: ...
 def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | None = None, *, values: str = "small",

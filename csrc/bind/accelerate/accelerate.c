@@ -4,6 +4,7 @@
  * Whoever looks at one sees a function: isinstance() says so, and what a function has is there. What a call runs by
  * (`__code__`, `__defaults__`, ...) is the function's own, read and assigned; names and attributes are the wrapper's,
  * and the function's where the wrapper was given none. */
+#include "base/span.h"
 #include "bind/accelerate/membrane.h"
 #include "bind/tensor/tensor.h"
 
@@ -63,12 +64,26 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
     return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, NULL);
 }
 
+/* The call has ended. */
+static FR_COLD void
+end_span(const struct fr_span_mark *mark, const struct accelerated *a)
+{
+    PyObject *type, *value, *trace, *name;
+
+    PyErr_Fetch(&type, &value, &trace);
+    name = PyObject_GetAttrString(a->function, "__qualname__");
+    fr_span_end(mark, FR_SPAN_call, name && PyUnicode_Check(name) ? fr_span_name(PyUnicode_AsUTF8(name)) : 0, FR_SITE_LINE(fr_site_here()), 0);
+    Py_XDECREF(name);
+    PyErr_Restore(type, value, trace);
+}
+
 static PyObject *
 accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
 {
     struct accelerated    *a = (struct accelerated *)self;
     FR_ON_DEVICE fr_device before = fr_device_chosen();
     bool                   at_once = fr_scalar_at_once(false), kept = fr_call_keeps;
+    const struct fr_span_mark mark = fr_span_begin();
     PyObject              *result;
 
     if (FR_UNLIKELY(a->device != FR_DEVICE_ANY))
@@ -81,6 +96,8 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
         fr_call_keeps = a->keeps;
     Py_INCREF(self); /* it may be deleted while it runs */
     result = call(a, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
+    if (FR_UNLIKELY(mark.begin != 0))
+        end_span(&mark, a);
     Py_DECREF(self);
     fr_call_keeps = kept;
     fr_scalar_at_once(at_once);

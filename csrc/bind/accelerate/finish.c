@@ -1,5 +1,6 @@
 /* bind/accelerate/finish.c -- how an accelerated call ends: everything is computed together, the arguments' memory is
  * theirs again, and arrays stand where tensors stood. */
+#include "base/span.h"
 #include "base/alloc.h"
 #include "bind/accelerate/callee.h"
 #include "bind/numpy/npy.h"
@@ -166,6 +167,8 @@ eval_roots(struct roots *r, bool again, bool stays, struct fr_err *err)
     fr_status st;
 
     r->n += fr_made_left(r->list + r->n);
+    if (FR_UNLIKELY(fr_spans_on()))
+        fr_span_why = (struct fr_span_why){fr_span_name("the end of a call"), fr_site_here()};
     st = (again ? fr_tensor_eval_again : stays ? fr_tensor_eval : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);

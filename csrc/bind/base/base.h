@@ -43,6 +43,13 @@ void      fr_site_name_files(PyObject *function);
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
+uint32_t  fr_site_scope(uint32_t id);   /* in which it was traced */
+
+/* ---- scope.c: frit.scope */
+enum { FR_MOST_SCOPES = 1 << 15 };
+extern FR_THREAD_LOCAL uint32_t fr_scope_now;   /* of this thread; 0: none */
+PyObject *fr_scope_text(uint32_t);              /* "outer/inner"; "" of none */
+extern PyMethodDef fr_scope_methods[];
 
 /* ---- divisors.c: the number that each line of user code divided by last */
 /* Whether the line that runs now divides by this number always, as far as is known. */

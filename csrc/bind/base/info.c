@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/base/base.h"
 #include "ir/node.h"
@@ -25,6 +26,8 @@ fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
         fr_info_wanted(t);
     if (!fr_tensor_is_pending(t))
         return;
+    if (FR_UNLIKELY(fr_spans_on()))
+        fr_span_why = (struct fr_span_why){fr_span_name(sync_names[why]), fr_site_here()};
     syncs[why]++;
     n_syncs++;
     if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_SYNCS)) {

@@ -4,12 +4,14 @@
  * arrives as a Python function is counted in a dict by its name. */
 #include <string.h>
 
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/numpy/numpy.h"
 
 enum { N_NAMES = 1024 };       /* slots; about 250 literals exist */
 
 static struct fr_name names[N_NAMES];
+uint32_t              fr_fallback_span;
 static PyObject      *counts;  /* of functions that came as objects: text -> int */
 
 int
@@ -24,6 +26,7 @@ log_call(const char *name)
 {
     PyObject *where;
 
+    fr_fallback_span = FR_UNLIKELY(fr_spans_on()) ? fr_span_name(name) : 0;
     fr_count_way(FR_WAY_handed);
     if (FR_LIKELY(!(fr_env.log_bits & FR_LOG_FALLBACKS)))
         return;
