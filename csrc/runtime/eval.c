@@ -11,6 +11,7 @@
 #include "runtime/place.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
+#include "runtime/warmup.h"
 
 /* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN:
  * fr_tensor_eval_again. */
@@ -388,6 +389,8 @@ eval_gathered(enum way way, struct fr_err *err)
     struct fr_plan *p;
     fr_status       st;
 
+    if (FR_UNLIKELY(fr_warmup_is_on) && (st = fr_warmup_plan(&gathered, err)) != FR_OK)
+        return st;
     if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;

@@ -186,6 +186,9 @@ fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *)
 bool      fr_storage_is_idle(const struct fr_storage *);
 void      fr_storage_exchange(struct fr_storage *, void *memory);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
+/* How many operations are to be done before it has its values, and the bytes of all that these give, each by itself: none is
+ * done. FR_ENOMEM */
+fr_status fr_tensor_waits_for(const struct fr_tensor *, int64_t *n_nodes, int64_t *n_bytes, struct fr_err *);
 /* The integers that the elements are, or are just converted from without becoming infinite; else the tensor's dtype. */
 fr_dtype  fr_tensor_whole_numbers(const struct fr_tensor *);
 bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */

@@ -29,7 +29,8 @@ _INTERNAL = frozenset({
     "meta_end", "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain",
     "reader", "record_begin", "record_end", "scope_enter", "scope_leave", "set_crossing", "set_items", "set_opcodes",
     "set_replace", "share", "shown",
-    "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
+    "site_here", "site_name_files", "site_text", "stats_reset", "strided", "type_of", "wait_compiles",
+    "warmup_begin", "warmup_end", "warmup_wait"})
 
 
 _ufuncs = {}
@@ -64,7 +65,8 @@ dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
 _SUBMODULES = ("cache", "config", "energy", "machine", "fft", "linalg", "random", "testing", "demo")
 _LATER = {"estimate": "_estimate", "Estimate": "_estimate", "max_batch": "_limits", "ShapeDtype": "_meta", "profile": "_profile",
-          "Profile": "_profile", "scope": "_scope"}     # and their modules
+          "Profile": "_profile", "scope": "_scope", "warmup": "_warmup", "Warmup": "_warmup",     # and their modules
+          "load_ipython_extension": "_notebook", "unload_ipython_extension": "_notebook"}
 _THEIRS = _named("shown")
 
 

@@ -37,6 +37,8 @@ bool      fr_site_stores_plainly(void);
 /* Warns at that line, as the filters in force have it; -1: with an exception. */
 int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
+/* From here on texts call a file what function(its name) gives; NULL: by its name. */
+void      fr_site_name_files(PyObject *function);
 /* `text` with every "@123" replaced by the site's text, which does not come twice in a row. */
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */

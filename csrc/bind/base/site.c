@@ -522,15 +522,44 @@ fr_site_scope(uint32_t id)
     return s ? (uint32_t)(s->key >> SCOPE_SHIFT) : 0;
 }
 
+static PyObject *name_file;      /* name_file(file) is what texts call it; NULL: as it is */
+
+void
+fr_site_name_files(PyObject *function)
+{
+    Py_XSETREF(name_file, Py_XNewRef(function));
+}
+
+/* What people call a file: a new reference. */
+static PyObject *
+file_name(PyObject *file)
+{
+    PyObject *name = name_file ? PyObject_CallOneArg(name_file, file) : Py_NewRef(file);
+
+    if (name && !PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "a file's name is a string, not %s", Py_TYPE(name)->tp_name);
+        Py_CLEAR(name);
+    }
+    return name;
+}
+
 PyObject *
 fr_site_text(uint32_t id)
 {
     const struct site *s = site_of(id);
+    PyCodeObject      *code;
+    PyObject          *name, *text = NULL;
+    int                line;
 
     if (!s)
         return PyUnicode_FromString(FR_SITE_LINE(id) ? "a line no longer remembered" : "an unknown line");
-    return PyUnicode_FromFormat("%U:%d in %U", s->code->co_filename,
-                                PyCode_Addr2Line(s->code, s->lasti), s->code->co_qualname);
+    line = PyCode_Addr2Line(s->code, s->lasti);
+    code = (PyCodeObject *)Py_NewRef((PyObject *)s->code); /* who names it may trace, and the table start over */
+    if ((name = file_name(code->co_filename)))
+        text = PyUnicode_FromFormat("%U:%d in %U", name, line, code->co_qualname);
+    Py_XDECREF(name);
+    Py_DECREF(code);
+    return text;
 }
 
 PyObject *
