@@ -338,7 +338,7 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
     }
     fr_eval_unlock();
     if (FR_UNLIKELY(mark.begin != 0))
-        fr_span_end(&mark, FR_SPAN_evaluation, fr_span_name_of(&made_again, "a call made again"), FR_SITE_LINE(fr_trace_site), 0);
+        fr_span_end(&mark, FR_SPAN_evaluation, fr_span_name_of(&made_again, "again"), FR_SITE_LINE(fr_trace_site), 0);
     said = fr_judge_end();
     st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)

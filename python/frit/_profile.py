@@ -42,7 +42,7 @@ class Handed(NamedTuple):
 class Evaluation(NamedTuple):
     """Why pending arrays were computed, at one line."""
 
-    why: str                # "bool", "item", "print", "iteration", "the end of a call" and so on
+    why: str                # "bool", "item", "print", "iteration", "end" of a call, "much" that was pending and so on
     where: str
     times: int
     us: float               # with the kernels that ran
@@ -227,7 +227,7 @@ class Profile:
         parts["Python"] = self.us - sum(us for part, us in parts.items() if part != "Python")
         self.parts = dict(sorted(parts.items(), key=lambda part: -part[1]))
         self.calls = _sorted(Call(*key, int(n), us, own) for key, (n, us, own) in calls.items())
-        self.evaluations = _sorted(Evaluation(why or "too much was pending", where, int(n), us)
+        self.evaluations = _sorted(Evaluation(why or "others", where, int(n), us)
                                    for (why, where), (n, us, _) in evaluations.items())
         self.handed = _sorted(Handed(name, where, int(n), own, _why(name)) for (name, where), (n, _, own) in handed.items())
         self.compiles = [(what, int(n), us) for what, (n, us, _) in compiles.items()]
@@ -299,6 +299,7 @@ class Profile:
         return "\n".join(self._text())
 
     def _text(self) -> Iterator[str]:
+        from ._explained import WHY
         runs = sum(k.runs for k in self.kernels if k.is_kernel)
         yield (f"{self.name or 'profile'}: {time_text(self.us)}, {runs} kernel{'' if runs == 1 else 's'}, "
                f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations; peak {bytes_text(self.peak_bytes)}")
@@ -318,7 +319,8 @@ class Profile:
         yield from _more(self.kernels, 20, "kernels")
         for title, rows in (("line", [(at.us, at.where) for at in self.lines]),
                             ("handed to NumPy", [(h.us, f"{h.name} {h.calls} times at {h.where}: {h.why}") for h in self.handed]),
-                            ("computed for", [(e.us, f"{e.why} {e.times} times at {e.where}") for e in self.evaluations])):
+                            ("computed for", [(e.us, f"{WHY.get(e.why, e.why)} {e.times} times at {e.where}")
+                                              for e in self.evaluations])):
             if rows:
                 yield f"       time  {title}"
             for us, text in rows[:20]:

@@ -169,7 +169,7 @@ eval_roots(struct roots *r, bool again, bool stays, struct fr_err *err)
 
     r->n += fr_made_left(r->list + r->n);
     if (FR_UNLIKELY(fr_spans_on()))
-        fr_span_why = (struct fr_span_why){fr_span_name_of(&end_of_call, "the end of a call"), fr_site_here()};
+        fr_span_why = (struct fr_span_why){fr_span_name_of(&end_of_call, "end"), fr_site_here()};
     st = (again ? fr_tensor_eval_again : stays ? fr_tensor_eval : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);
