@@ -295,6 +295,31 @@ def test_a_long_curve_keeps_its_peak_in_bounded_memory():
     assert 1000 < len(p.memory) <= 4096 and max(n for _, n in p.memory) == p.peak_bytes > 400_000
 
 
+COMPILED = """
+import numpy as np
+import frit
+with frit.profile() as p:
+    x = frit.asarray(np.ones(300_000))
+    for k in range(300):
+        frit.eval(np.exp(x) * 2 + 1)
+        frit.wait_for_compiles()
+        if frit.stats()["jitted"]:
+            break
+print(p.compiles[0][:2], frit.stats()["compiled"], frit.stats()["disk_hits"], sorted({k.tier for k in p.kernels}))
+"""
+
+
+def test_kernels_that_come_meanwhile_are_counted(tmp_path):
+    """And one that runs by another executor from there on is told apart."""
+    if _core.show_config()["compile_unavailable"]:
+        pytest.skip("no compiler")
+    env = {**os.environ, "FRIT_CACHE_DIR": str(tmp_path / "cache"), "FRIT_JIT": "auto"}
+    first, second = (subprocess.run([sys.executable, "-c", COMPILED], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT,
+                                    env=env).stdout for _ in range(2))
+    assert first == "('compiled', 1) 1 0 ['compiled', 'interpreted']\n"
+    assert second.startswith("('from disk', 1) 0 1 ['") and "compiled" in second
+
+
 # ---- begin and end ----
 
 def test_a_decorated_function_has_the_profile_of_its_last_call():

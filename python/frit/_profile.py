@@ -96,7 +96,7 @@ class Profile:
     calls           accelerated functions
     evaluations     why, where and how often pending arrays were computed
     handed          NumPy functions that were called, why, and what they took
-    compiles        (what, number, us) of kernels that were compiled, or brought from disk, beside all else
+    compiles        (what, how many, us) of kernels "compiled", "from disk" or "left to the interpreter", beside all else
     memory          (us, bytes) of arrays of frit's in use, as a curve; peak_bytes is its highest
     at_peak         the largest arrays at that time
     events          the last of all that happened, one by one; n_lost came before
@@ -214,14 +214,14 @@ class Profile:
         scopes: dict[str, list[float]] = {}
         kept: dict[str, dict[Any, list[float]]] = {"call": calls, "evaluation": evaluations, "handed": handed,
                                                    "compile": compiles, "scope": scopes}
-        for kind, name, _, where, thread, _, n, ticks, own in sums:
+        for kind, name, _, where, thread, number, n, ticks, own in sums:
             if thread == 0:
                 part = _PARTS.get(kind, kind)
                 parts[part] = parts.get(part, 0.0) + own * scale
             if kind not in kept:
                 continue
             at = kept[kind].setdefault(name if kind in ("compile", "scope") else (name, where or ""), [0, 0.0, 0.0])
-            at[0] += n
+            at[0] += number if kind == "compile" else n
             at[1] += ticks * scale
             at[2] += own * scale
         parts["Python"] = self.us - sum(us for part, us in parts.items() if part != "Python")
