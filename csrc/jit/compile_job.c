@@ -380,12 +380,11 @@ look_up_key(void)
     }
     switch (fr_cache_get(&j->key, NULL, &bytes, &n, &err)) {
     case FR_OK:
+        fr_compile_seen("from disk", fr_now_us() - start, 1); /* before the answer, which may end what is profiled */
         st = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
         fr_free(bytes);
-        if (st != FR_EBUG) {
-            fr_compile_seen("from disk", fr_now_us() - start, 1);
+        if (st != FR_EBUG)
             return FR_OK;
-        }
         fr_cache_drop(&j->key); /* as good as damaged */
         __attribute__((fallthrough));
     case FR_EBUG:
