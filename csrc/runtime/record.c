@@ -159,15 +159,23 @@ add_lines(struct fr_record *r, const struct fr_plan *p, const struct fr_inputs *
 }
 
 static void
-add_work(struct fr_work *w, const struct fr_step *s)
+add_work(struct fr_work *w, const struct fr_plan *p, const struct fr_step *s)
 {
+    struct fr_work_memory of[FR_MAX_OPERANDS];
+
     switch (s->kind) {
     case FR_STEP_COPY: w->bytes += 2 * (double)s->copy_bytes; break;
     case FR_STEP_CALL: fr_work_add_call(w, &s->call); break;
     case FR_STEP_SCAN: fr_work_add_scan(w, s->op, s->dtype, s->instance); break;
     default:
-        for (int i = 0; i < s->n_instances; i++)
-            fr_work_add_nest(w, s->kernel->nest, &s->instance[i]);
+        for (int i = 0; i < s->n_instances; i++) {
+            for (int k = 0; k < s->kernel->nest->n_operands; k++) {
+                const int n = s->binding[i][k].node, root = n < 0 ? -1 - k : fr_place_root(p->place, n);
+
+                of[k] = (struct fr_work_memory){root, n < 0 ? 0 : (double)p->place[root].bytes};
+            }
+            fr_work_add_nest(w, s->kernel->nest, &s->instance[i], of);
+        }
     }
 }
 
@@ -235,7 +243,7 @@ describe_step(struct fr_plan *p, const struct fr_inputs *in, int step)
         now.is_full = true;
         return false;
     }
-    add_work(&r->work, s);
+    add_work(&r->work, p, s);
     r->limit_us = limit_us(p->device, &r->work);
     return true;
 }

@@ -6,9 +6,11 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy
+
 from . import _core, _machine
 from ._limits import Difference, bytes_of, first_array, max_batch
-from ._meta import META, Handed, HandOver, Restored, arrays_bytes, copied, element, where_text
+from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, copied, element, where_text
 from ._rows import Kernel as Kernel, Layer, Line as Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
@@ -47,6 +49,8 @@ class Estimate:
         self.syncs: dict[str, int] = {}
         self.stopped: str | None = None
         self.call: Any = None
+        self._arrays = 0        # that a call is given, or gives
+        self._is_closed: Callable[[], bool] = lambda: False     # whether it may be made again without running the function
 
     @property
     def us(self) -> float:
@@ -186,6 +190,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
             _core.meta_values(False, None, None)
             out.peak_bytes, out.result_bytes, out.numpy_bytes = _core.meta_end()
             recorded = _core.record_end()
+            out._arrays += _n_tensors(result[0] if isinstance(result, tuple) else None)
             del result
             if restored is not None:
                 restored.restore()
@@ -195,7 +200,8 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     out.kernels = kernels_of(recorded["rows"])
     out.machine = str((machine or usual or {}).get("name", "")) or None
     out.power = (machine or usual or {}).get("power")
-    out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"])
+    out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"], out._arrays,
+                                           out._is_closed())
     out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
     out.handed = hand_over.calls()
     # A call that Python makes as it is has copies of arguments beside what NumPy has, but never of large ones
@@ -206,16 +212,25 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})
 
 
+def _n_tensors(x: Any) -> int:
+    if isinstance(x, (list, tuple)):
+        return sum(map(_n_tensors, x))
+    return int(isinstance(x, _core.Tensor))
+
+
 def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: str, unknown: Any,
               machine: dict[str, Any] | None = None) -> Estimate:
     from .accelerate import _unwrap, accelerate
 
     function = _unwrap(function)
     out = Estimate(getattr(function, "__qualname__", None) or repr(function))
-    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], {})
+    seen: dict[int, Any] = {}
+    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], seen)
+    out._arrays = sum(isinstance(x, (numpy.ndarray, ShapeDtype)) for x in seen.values())
     out.call = function, args, kwargs, values, unknown
     function, args, kwargs = copied((function, args, kwargs))
     fast = accelerate(function, results="tensors")
+    out._is_closed = lambda: getattr(fast, "_state", None) is not None and fast._state.is_closed()
 
     def called() -> Any:
         return fast(*args, **kwargs), args, kwargs
