@@ -287,6 +287,14 @@ def found() -> dict[str, Any] | None:
     return _used
 
 
+def limits() -> dict[str, float]:
+    """Of the machine that is in use: GB/s of large arrays, and thousand million plain operations of f32 a second."""
+    def us(moved: float, ops: float) -> float:
+        return _core.estimate_us(moved, 0.0, ops, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    much = 1e9
+    return {name: much / max(us(*work) - us(0.0, 0.0), 1.0) / 1e3 for name, work in (("gbs", (much, 0.0)), ("gops", (0.0, much)))}
+
+
 def overhead_us(machine: dict[str, Any] | None, evals: int, nodes: int) -> float:
     """What a call takes beside its kernels: one that evaluates once is made again without running its function."""
     if machine is None or evals == 0:
