@@ -284,7 +284,7 @@ def test_a_tensor_is_explained_itself_and_stays_pending():
     before = _core.stats()["n_evals"]
     e = frit.explain(t)
     d = e.as_dict()
-    assert e.startswith("1 kernel;") and e == t.explain() and d["kernels"] == 1 and d["plans"][0]["kernels"] == 1
+    assert e.startswith("1 kernel;") and e == t.explain() and t.explain().as_dict()["plans"] == d["plans"] and repr(e) == e and d["kernels"] == 1 and d["plans"][0]["kernels"] == 1
     assert _core.stats()["n_evals"] == before
     t.eval()
     assert frit.explain(t) == "nothing is pending: no kernel would run\n" and frit.explain(t).as_dict()["plans"] == []
@@ -344,6 +344,16 @@ def test_memory_that_is_out():
         finally:
             _core.alloc_fail_at(0)
     assert frit.explain(chain)(a, b).as_dict()["plans"][0]["kernels"] == 1 and want
+
+
+def test_nothing_is_left_of_it():
+    a, b = arguments(11)
+    for n in (30, 60):
+        before = _core.alloc_live()
+        for _ in range(n):
+            frit.explain(converges)(a, b)
+            frit.explain(frit.asarray(a) + 1)
+    assert _core.alloc_live() - before < 30
 
 
 def test_nothing_is_imported_for_it_before():
