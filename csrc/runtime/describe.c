@@ -7,25 +7,76 @@
 #include "base/alloc.h"
 #include "base/ways.h"
 
-/* Bytes that must move whatever the kernels are: leaves read once, results written once. */
+enum { MOST_REPEATED = 8 };     /* operations that are looked for behind themselves */
+
+/* Different elements that a window shows. */
 static int64_t
-least_bytes(const struct fr_plan *p)
+n_different(const struct fr_layout *l)
 {
-    int64_t n = 0;
+    int64_t n = 1;
 
-    for (int i = 0; i < p->graph->n_nodes; i++) {
-        const struct fr_gnode *node = &p->graph->node[i];
-
-        if (node->dead)
-            continue;
-        if ((node->op == FR_OP_leaf && p->place[i].kind == FR_PLACE_LEAF) || node->output)
-            n += node->layout->n_elems * fr_dtype_size(node->dtype);
-    }
+    for (int k = 0; k < l->ndim; k++)
+        n *= fr_layout_strides(l)[k] == 0 && fr_layout_dims(l)[k] > 1 ? 1 : fr_layout_dims(l)[k];
     return n;
 }
 
+/* Bytes that must move whatever the kernels are: of each leaf the largest window that is read, once; results, or what is stored
+ * into their memory, written once. room: [n_nodes]. */
+static int64_t
+least_bytes(const struct fr_plan *p, int64_t *room)
+{
+    int64_t n = 0;
+
+    memset(room, 0, (size_t)p->graph->n_nodes * sizeof *room);
+    for (int i = 0; i < p->graph->n_nodes; i++) {
+        const struct fr_gnode *node = &p->graph->node[i];
+        const bool             stores = node->op == FR_OP_store && p->place[fr_place_root(p->place, i)].kind == FR_PLACE_LEAF;
+
+        if (!fr_gnode_computes(node))
+            continue;
+        for (int k = stores; k < node->n_args; k++) {
+            const struct fr_edge *e = &node->arg[k];
+
+            if (e->src >= 0 && p->graph->node[e->src].op == FR_OP_leaf && n_different(e->layout) > room[e->src])
+                room[e->src] = n_different(e->layout);
+        }
+        if (node->output)
+            n += n_different(stores ? node->arg[2].layout : node->layout) * fr_dtype_size(node->dtype);
+    }
+    for (int i = 0; i < p->graph->n_nodes; i++)
+        n += room[i] * fr_dtype_size(p->graph->node[i].dtype);
+    return n;
+}
+
+/* The names of a group's operations. What comes three times and more behind itself is written once, with a count. */
 static void
-put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int group)
+put_operations(struct fr_text *t, const struct fr_plan *p, const struct fr_group *g, fr_op *op)
+{
+    int n = 0;
+
+    for (int k = g->first; k >= 0; k = p->fusion->next[k])
+        op[n++] = p->graph->node[k].op;
+    for (int i = 0; i < n;) {
+        int length = 1, times = 1;
+
+        for (int m = 1; m <= MOST_REPEATED && times < 3; m++) {
+            for (times = 1; i + (times + 1) * m <= n && !memcmp(op + i, op + i + times * m, (size_t)m * sizeof *op); times++)
+                ;
+            length = m;
+        }
+        if (times < 3)
+            length = times = 1;
+        fr_text_add(t, times > 1 ? " (" : " ");
+        for (int k = 0; k < length; k++)
+            fr_text_add(t, k ? " %s" : "%s", fr_op_info[op[i + k]].name);
+        if (times > 1)
+            fr_text_add(t, ") %d times", times);
+        i += length * times;
+    }
+}
+
+static void
+put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int group, fr_op *room)
 {
     const struct fr_group *g = p->fusion->group[group];
     uint32_t               last_site = 0;
@@ -33,8 +84,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int 
 
     fr_text_add(t, "  %s over %s:", fr_group_kind(g),
                 fr_dims_print(g->ndim, g->dims, dims, sizeof dims));
-    for (int n = g->first; n >= 0; n = p->fusion->next[n])
-        fr_text_add(t, " %s", fr_op_info[p->graph->node[n].op].name);
+    put_operations(t, p, g, room);
     fr_text_add(t, "\n  lines:");
     for (int n = g->first; n >= 0; n = p->fusion->next[n])
         if (site[n] && site[n] != last_site) {
@@ -47,7 +97,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int 
 }
 
 static void
-put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
+put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64_t *room)
 {
     uint64_t moved = 0;
     int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
@@ -61,7 +111,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
     fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
                    "(%lld results, %lld temporaries for %d arrays, bound %lld)\n",
                 (unsigned long long)moved,
-                (long long)least_bytes(p), (long long)(p->new_bytes + n_temporary),
+                (long long)least_bytes(p, room), (long long)(p->new_bytes + n_temporary),
                 (long long)p->new_bytes, (long long)n_temporary, p->n_arena,
                 (long long)(p->arena_bound + n_temporary - p->arena_bytes));
     for (int i = 0; i < p->n_steps; i++) {
@@ -93,7 +143,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);
         else if (s->counts || product)
-            put_group(t, p, site, s->group[0]);
+            put_group(t, p, site, s->group[0], (fr_op *)room);
     }
 }
 
@@ -147,10 +197,14 @@ fr_describe_knows(const char *kind)
 fr_status
 fr_describe_text(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, const char *kind, struct fr_err *err)
 {
+    int64_t  *room;
     fr_status st = FR_OK;
 
     if (!strcmp(kind, "plan")) {
-        put_plan(t, p, site);
+        if (!(room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room)))
+            return fr_no_memory(err, "the text of a plan");
+        put_plan(t, p, site, room);
+        fr_free(room);
     } else if (!strcmp(kind, "graph")) {
         put_printed(t, print_graph, p->graph);
         put_printed(t, print_groups, p);
@@ -333,8 +387,13 @@ fr_describe_json(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
 {
     int64_t   n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
     uint64_t  n_read = 0, n_written = 0;
+    int64_t  *room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room), n_least;
     fr_status st;
 
+    if (!room)
+        return fr_no_memory(err, "a plan as JSON");
+    n_least = least_bytes(p, room);
+    fr_free(room);
     for (int i = 0; i < p->n_steps; i++) {
         n_read += p->step[i].bytes_read;
         n_written += p->step[i].bytes_written;
@@ -343,7 +402,7 @@ fr_describe_json(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
                    "\"least_bytes\":%lld,"
                    "\"peak_bytes\":%lld,\"result_bytes\":%lld,\"temporary_bytes\":%lld,\"nodes\":[",
                 fr_device_name(p->device), p->n_kernels, p->n_products, (unsigned long long)n_read, (unsigned long long)n_written,
-                (long long)least_bytes(p), (long long)(p->new_bytes + n_temporary), (long long)p->new_bytes, (long long)n_temporary);
+                (long long)n_least, (long long)(p->new_bytes + n_temporary), (long long)p->new_bytes, (long long)n_temporary);
     put_nodes(t, p, site);
     fr_text_add(t, "],\"groups\":[");
     put_groups(t, p);

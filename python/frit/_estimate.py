@@ -30,6 +30,7 @@ class Estimate:
                         measures this machine, without which it is a guess
     bytes, ops          moved to and from memory, and operations, of all kernels
     machine             whose time that is; None: of one that nobody has measured
+    limits              `gbs` from memory and `gops` of plain f32 operations that it reaches at most
     kernels             what runs, as a list of Kernel
     fallbacks           NumPy functions that are called with arrays, by name: what they take themselves is not known
     handed              of those the calls with arrays without data: their lines, and the bytes of what they make
@@ -42,6 +43,7 @@ class Estimate:
         self.peak_bytes = self.first_peak_bytes = self.numpy_bytes = self.result_bytes = self.argument_bytes = 0
         self.overhead_us = 0.0
         self.machine: str | None = None
+        self.limits: dict[str, float] | None = None
         self.power: list[float] | None = None
         self.kernels: list[Kernel] = []
         self.fallbacks: dict[str, int] = {}
@@ -109,11 +111,21 @@ class Estimate:
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(e.as_dict()["kernels"])."""
         numbers = ("name", "peak_bytes", "first_peak_bytes", "numpy_bytes", "result_bytes", "argument_bytes", "us", "bytes",
-                   "ops", "joules", "machine")
+                   "ops", "joules", "machine", "limits")
         return {**{k: getattr(self, k) for k in numbers}, "kernels": [k._asdict() for k in self.kernels],
                 "lines": [at._asdict() for at in self.lines],
                 "layers": [x.as_dict() for x in self.layers], "handed": [h._asdict() for h in self.handed],
                 "fallbacks": dict(self.fallbacks), "syncs": dict(self.syncs), "stopped": self.stopped}
+
+    def html(self) -> str:
+        """A page that needs nothing else: memory, time by function and line, the source beside kernels, and what these reach of
+        the machine."""
+        from ._pages import estimate_page
+        return estimate_page(self.as_dict())
+
+    def _repr_html_(self) -> str:
+        from ._pages import estimate_part
+        return estimate_part(self.as_dict())
 
     def __str__(self) -> str:
         return "\n".join(self._text())
@@ -174,6 +186,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     with _one_at_a_time:
         if machine is not None:
             _machine.use(machine)
+        out.limits = _machine.limits()
         before = _core.stats()
         _core.record_begin()
         live = _core.device_memory(META)["live_bytes"]

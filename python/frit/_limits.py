@@ -149,6 +149,15 @@ class Difference:
         if grown:
             raise AssertionError(f"{self.after['name']} takes more than before: " + "; ".join(grown))
 
+    def html(self) -> str:
+        """A page that needs nothing else: all of it before and after, by function and by kernel."""
+        from ._pages import difference_page
+        return difference_page(self.before, self.after, self.rows)
+
+    def _repr_html_(self) -> str:
+        from ._pages import difference_part
+        return difference_part(self.before, self.after, self.rows)
+
     def __str__(self) -> str:
         lines = [f"{'':18}{'before':>16}{'after':>16}{'ratio':>8}"]
         lines += [f"{k:18}{a:16,.6g}{b:16,.6g}{b / a if a else 1 if a == b else float('inf'):8.3f}" for k, a, b in self.rows]

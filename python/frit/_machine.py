@@ -180,15 +180,16 @@ def _measure() -> dict[str, Any]:
             "call_us": calls, "figures": [launch, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], x[_KINDS + 2], x[_KINDS + 3]]}
 
 
+class _Model:
+    def step(self, x: Any) -> Any:
+        return x + 1
+
+
 def _calls(fast: Callable[..., Any], array: Any, node: float) -> list[float]:
     """Nanoseconds of a call that is made again, of each array more, and of one that runs its function."""
     import frit
-
-    class Model:
-        def step(self, x: Any) -> Any:
-            return x + 1
     five: Any = frit.accelerate(lambda a, b, c, d, e: a + b + c + d + e)
-    model = Model()
+    model = _Model()
     opened: Any = frit.accelerate(lambda x: model.step(x))
     for _ in range(200):
         five(array, array, array, array, array), opened(array)
@@ -307,6 +308,14 @@ def found() -> dict[str, Any] | None:
             except (OSError, ValueError) as error:
                 print(f"frit: {path()} is left alone: {error}", file=sys.stderr)
     return _used
+
+
+def limits() -> dict[str, float]:
+    """Of the machine that is in use: GB/s of large arrays, and thousand million plain operations of f32 a second."""
+    def us(moved: float, ops: float) -> float:
+        return _core.estimate_us(moved, 0.0, ops, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    much = 1e9
+    return {name: much / max(us(*work) - us(0.0, 0.0), 1.0) / 1e3 for name, work in (("gbs", (much, 0.0)), ("gops", (0.0, much)))}
 
 
 def overhead_us(machine: dict[str, Any] | None, evals: int, nodes: int, arrays: int = 0, is_closed: bool = True) -> float:
