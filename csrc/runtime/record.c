@@ -445,11 +445,20 @@ tier_since(const struct fr_record_mark *m, const char *otherwise)
                                                                 : otherwise;
 }
 
+/* On how many threads it ran; 0 of a product that is BLAS's, which has its own. */
+static int
+threads_since(const struct fr_record_mark *m, const struct fr_backend *by, bool is_product)
+{
+    return is_product ? 0 : fr_way_taken(FR_WAY_shared) != m->shared ? by->n_workers() : 1;
+}
+
 void
 fr_record_ran(struct fr_plan *p, int first, int step, int n, const int64_t *share, const struct fr_record_mark *mark)
 {
     const bool     is_alone = n == 1;
-    const int      n_threads = !is_alone || fr_way_taken(FR_WAY_shared) != mark->shared ? fr_plan_by(p)->n_workers() : 1;
+    const struct fr_step *s = &p->step[step];
+    const int      n_threads = is_alone ? threads_since(mark, fr_plan_by(p), s->kind == FR_STEP_CALL && !s->counts && !s->call.axis)
+                                        : fr_plan_by(p)->n_workers();
     const uint64_t end = mark->span.begin ? fr_ticks() : 0, all = end - mark->span.begin;
     double         sum = 0;
     uint64_t       at = mark->span.begin;
@@ -591,7 +600,7 @@ void
 fr_record_node(const struct fr_node *n, const struct fr_record_mark *mark)
 {
     const uint64_t end = mark->span.begin ? fr_ticks() : 0;
-    const int      n_threads = fr_way_taken(FR_WAY_shared) != mark->shared ? fr_backend->n_workers() : 1;
+    const int      n_threads = threads_since(mark, fr_backend, n->op == FR_OP_matmul);
     const int      i = record_of_node(n, tier_since(mark, fr_way_rows[n->op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled].word));
 
     if (i < 0) {

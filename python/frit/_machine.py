@@ -312,6 +312,10 @@ def found() -> dict[str, Any] | None:
 
 def limits() -> dict[str, float]:
     """Of the machine that is in use: GB/s of large arrays, and thousand million plain operations of f32 a second."""
+    if _used is not None and "kind_ps" in _used:
+        _, read, write = _used["all_levels"][-3:]
+        return {"gbs": max(read, write), "gops": 250.0 * _used["figures"][5] / max(_used["kind_ps"][0], 1e-3)}
+
     def us(moved: float, ops: float) -> float:
         return _core.estimate_us(moved, 0.0, ops, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
     much = 1e9

@@ -23,7 +23,7 @@ class Kernel(NamedTuple):
     is_kernel: bool         # and no second part of one, or matrix product
     why: str | None         # it was not merged with its neighbour
     places: tuple[tuple[str, str, float], ...] = ()     # (scope, line, its share): the lines in their scopes
-    threads: float = 0.0    # that a run had, on average; 0 of what has not run
+    threads: float = 0.0    # that a run had, on average; 0 of what has not run, and of NumPy's BLAS, which has its own
     limit_us: float = 0.0   # the machine could do one run no sooner; 0: it is not known
 
     @property
