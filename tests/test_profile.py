@@ -10,7 +10,7 @@ import pytest
 
 import frit
 from benchmarks import profiled
-from frit import _core, _trace
+from frit import _core, _trace, energy
 from frit._profile import Profile
 
 from . import fake_gpu
@@ -614,6 +614,30 @@ def test_what_a_gpu_runs_is_waited_for_and_has_its_time():
     done = subprocess.run([sys.executable, "-c", ON_A_GPU], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT,
                           env={**os.environ, **fake_gpu.environment()})
     assert done.stdout == "3 {'cuda:0'} True True\n"
+
+
+def test_joules_are_said_to_be_modelled_and_are_parted_among_kernels(monkeypatch):
+    assert "joules_source" in Profile().as_dict() and Profile().joules is None
+    monkeypatch.setattr(energy, "counters", dict)
+    monkeypatch.setattr(energy, "_machines_power", lambda: energy.Power(10.0, 50.0, 0.3, 1.0))
+    with frit.profile() as p:
+        for _ in range(20):
+            step(LAYERS, X)
+    assert p.joules_source == "modelled" and 10e-6 * p.us < p.joules < 61e-6 * p.us
+    parts = [p.joules_of(k) for k in p.kernels]
+    assert all(x > 0 for x in parts) and sum(parts) < p.joules and "J, modelled" in str(p)
+    assert [k["joules"] for k in p.as_dict()["kernels"]] == parts
+
+
+def test_joules_are_measured_where_counters_are(monkeypatch, tmp_path):
+    folder = tmp_path / "intel-rapl:0"
+    folder.mkdir()
+    (folder / "energy_uj").write_text("1000000")
+    (folder / "max_energy_range_uj").write_text("9000000")
+    monkeypatch.setattr(energy, "_DOMAINS", str(tmp_path / "intel-rapl:[0-9]*"))
+    with frit.profile() as p:
+        (folder / "energy_uj").write_text("3500000")
+    assert (p.joules, p.joules_source) == (2.5, "measured")
 
 
 # ---- what it costs ----

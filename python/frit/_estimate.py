@@ -62,8 +62,11 @@ class Estimate:
     def joules(self) -> float | None:
         """By the machine's `power`, the four numbers of a frit.energy.Power, with all threads at work: modelled, not measured;
         None: nobody has said it."""
+        return self._joules(self.us)
+
+    def _joules(self, us: float) -> float | None:
         from .energy import Power
-        return None if self.power is None else float(Power(*self.power).watts(1.0) * self.us / 1e6)
+        return None if self.power is None else float(Power(*self.power).watts(1.0) * us / 1e6)
 
     @property
     def bytes(self) -> int:
@@ -112,9 +115,10 @@ class Estimate:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(e.as_dict()["kernels"])."""
         numbers = ("name", "peak_bytes", "first_peak_bytes", "numpy_bytes", "result_bytes", "argument_bytes", "us", "bytes",
                    "ops", "joules", "machine", "limits")
-        return {**{k: getattr(self, k) for k in numbers}, "kernels": [k._asdict() for k in self.kernels],
-                "lines": [at._asdict() for at in self.lines],
-                "layers": [x.as_dict() for x in self.layers], "handed": [h._asdict() for h in self.handed],
+        return {**{k: getattr(self, k) for k in numbers},
+                "kernels": [{**k._asdict(), "joules": self._joules(k.us)} for k in self.kernels],
+                "lines": [at._asdict() for at in self.lines], "layers": [x.as_dict() for x in self.layers],
+                "handed": [h._asdict() for h in self.handed],
                 "fallbacks": dict(self.fallbacks), "syncs": dict(self.syncs), "stopped": self.stopped}
 
     def html(self) -> str:

@@ -105,6 +105,8 @@ class Profile:
     counts          what frit.stats() counted meanwhile
     processes       profiles of other processes that were begun meanwhile, as dicts
     machine         whose limits the kernels' shares are of; None: nobody has measured it (python -m frit.machine calibrate)
+    joules          that the processor took meanwhile, and `joules_source`: "measured" by its counters, "modelled" by the
+                    machine's `power` and this process' load, or "unknown", and then None (frit.energy.measure)
     limits          `gbs` from memory and `gops` of plain f32 operations that it reaches at most
     """
 
@@ -129,10 +131,13 @@ class Profile:
         self.processes: list[dict[str, Any]] = []
         self.machine: str | None = None
         self.limits: dict[str, float] = {}
+        self.joules: float | None = None
+        self.joules_source = "unknown"
         self.pid = os.getpid()
         self._scopes: list[tuple[str, int, float]] = []
         self._folder: str | None = None
         self._before: dict[str, Any] = {}
+        self._energy: Any = None
 
     # ---- begin and end
 
@@ -146,12 +151,14 @@ class Profile:
     def begin(self) -> None:
         """Begins. RuntimeError: another profile or estimate has begun and not ended."""
         global _running
+        from .energy import measure
         with _lock:
             machine = _machine.found()
             self.machine, self.limits = str(machine["name"]) if machine else None, _machine.limits()
             _core.record_begin(self.n_kept)
             _running = self
         self._before = _core.stats()
+        self._energy = measure().__enter__()
         if self.with_processes and _VARIABLE not in os.environ:
             from multiprocessing import util    # its children end without an atexit of Python's
             util.register_after_fork(self, _finalize)
@@ -166,6 +173,8 @@ class Profile:
                 raise RuntimeError("this profile has not begun, or has ended")
             recorded = _core.record_end()
             _running = None
+        self._energy.__exit__()
+        self.joules, self.joules_source = self._energy.joules, self._energy.source
         self.counts = _since(_core.stats(), self._before)
         self._fill(recorded)
         if self._folder is not None:
@@ -276,25 +285,21 @@ class Profile:
     def ops(self) -> float:
         return sum(k.runs * k.ops for k in self.kernels)
 
-    @property
-    def joules(self) -> float | None:
-        """By the machine's `power` (frit.energy.Power), as busy as its kernels had it: modelled; None: nobody has said it."""
-        from .energy import Power
-        power = (_machine.found() or {}).get("power")
-        if power is None or not self.us:
-            return None
-        busy = sum(k.us * k.threads for k in self.kernels) / (self.us * _core.show_config()["threads"])
-        return float(Power(*power).watts(min(1.0, busy)) * self.us / 1e6)
+    def joules_of(self, kernel: Kernel) -> float | None:
+        """Its part of the joules, by the time that its threads took of all processors' time; None: nobody knows."""
+        busy = self.us + sum(k.us * max(k.threads - 1, 0.0) for k in self.kernels)
+        return self.joules * kernel.us * max(kernel.threads, 1.0) / busy if self.joules is not None and busy else None
 
     # ---- shown
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(p.as_dict()["kernels"])."""
-        plain = ("name", "us", "parts", "peak_bytes", "temporary_bytes", "bytes", "ops", "joules", "machine", "limits", "pid",
-                 "begin_ns", "n_lost", "counts", "fallbacks", "syncs", "memory", "compiles", "processes")
+        plain = ("name", "us", "parts", "peak_bytes", "temporary_bytes", "bytes", "ops", "joules", "joules_source", "machine",
+                 "limits", "pid", "begin_ns", "n_lost", "counts", "fallbacks", "syncs", "memory", "compiles", "processes")
         rows = ("calls", "evaluations", "handed", "at_peak", "lines", "events")
         return {**{k: getattr(self, k) for k in plain}, **{k: [x._asdict() for x in getattr(self, k)] for k in rows},
-                "kernels": [{**k._asdict(), "share_of_limit": k.share_of_limit} for k in self.kernels],
+                "kernels": [{**k._asdict(), "share_of_limit": k.share_of_limit, "joules": self.joules_of(k)}
+                            for k in self.kernels],
                 "layers": [x.as_dict() for x in self.layers]}
 
     def trace(self) -> dict[str, Any]:
@@ -331,6 +336,8 @@ class Profile:
         runs = sum(k.runs for k in self.kernels if k.is_kernel)
         yield (f"{self.name or 'profile'}: {time_text(self.us)}, {runs} kernel{'' if runs == 1 else 's'}, "
                f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations; peak {bytes_text(self.peak_bytes)}")
+        if self.joules is not None:
+            yield f"  {self.joules:.3g} J, {self.joules_source}"
         for part, us in self.parts.items():
             yield f"  {time_text(us):>9} {us / self.us if self.us else 0:5.0%}  {part}"
         for what, n, us in self.compiles:

@@ -81,7 +81,7 @@ def profile_content(p: dict[str, Any], kernels: Sequence[Any]) -> tuple[str, str
     content = [
         facts([("time", time_text(p["us"])), ("kernels", f"{runs:,}"), ("peak of memory", bytes_text(p["peak_bytes"])),
                ("moved", bytes_text(p["bytes"])), ("operations", count_text(p["ops"])),
-               *([("energy", f"{p['joules']:.3g} J, modelled")] if p["joules"] is not None else [])]),
+               *([("energy", f"{p['joules']:.3g} J, {p['joules_source']}")] if p["joules"] is not None else [])]),
         section("Where the time went", bars(parts, "Parts of the time, which add up to all of it", ("part", "time", "of all"))),
         table(["beside all else", "kernels", "time"], beside, "Kernels that were compiled or loaded meanwhile", {1, 2})
         if beside else None,
