@@ -173,6 +173,16 @@ def test_no_more_is_needed_than_is_touched():
     assert plan["least_bytes"] == 200 * 8 + 2 * 200 * 8 == plan["bytes_read"] + plan["bytes_written"]
 
 
+@pytest.mark.parametrize("f, n", [
+    (lambda x: x[:50] + x[50:], 100), (lambda x: x[1:] - x[:-1], 99), (lambda x: x[::2] * x[::-2], 50), (lambda x: x[:10] + x[80:90], 20),
+    (lambda x: x[:10] + x[5:15] + x[70:80], 20), (lambda x: np.broadcast_to(x[3], 40) * 2, 1), (lambda x: x[::-1] * x, 100)])
+def test_what_windows_show_is_what_must_be_read(f, n):
+    """The largest of those that lie across each other."""
+    x = RNG.random(100)
+    (plan,) = frit.explain(f)(x).as_dict()["plans"]
+    assert plan["least_bytes"] == 8 * n + 8 * f(x).size <= plan["bytes_read"] + plan["bytes_written"]
+
+
 def test_operations_that_come_again_are_written_once():
     def f(x):
         for _ in range(20):

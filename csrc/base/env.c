@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "base/tune.h"
+
+extern char **environ;
 
 struct fr_env fr_env;
 

@@ -1,7 +1,7 @@
 /* runtime/describe.c -- see describe.h. The peak, results and temporaries, is what a run allocates, to the byte. */
 #include "runtime/describe.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,31 +20,86 @@ n_different(const struct fr_layout *l)
     return n;
 }
 
-/* Bytes that must move whatever the kernels are: of each leaf the largest window that is read, once; results, or what is stored
- * into their memory, written once. room: [n_nodes]. */
-static int64_t
-least_bytes(const struct fr_plan *p, int64_t *room)
-{
-    int64_t n = 0;
+/* A window of a leaf: between which elements it lies, and how many it shows. */
+struct shown {
+    int32_t leaf;
+    int64_t low, high, n;
+};
 
-    memset(room, 0, (size_t)p->graph->n_nodes * sizeof *room);
+static int
+by_place(const void *a, const void *b)
+{
+    const struct shown *x = a, *y = b;
+
+    if (x->leaf != y->leaf)
+        return x->leaf < y->leaf ? -1 : 1;
+    return x->low == y->low ? 0 : x->low < y->low ? -1 : 1;
+}
+
+/* Of one that moves: where it was when the plan was made; if nobody knows, it lies across all others. */
+static struct shown
+shown_by(const struct fr_graph *g, const struct fr_edge *e)
+{
+    const struct fr_layout *l = e->layout;
+    const bool              is_known = e->moving < 0 || g->moving_at;
+    const int64_t           at = e->offset + (e->moving >= 0 && is_known ? g->moving_at[e->moving] : 0);
+    struct shown            w = {e->src, is_known ? at : INT64_MIN + 1, is_known ? at : INT64_MAX, n_different(l)};
+
+    for (int k = 0; k < l->ndim && is_known && w.n > 0; k++) {
+        const int64_t reach = (fr_layout_dims(l)[k] - 1) * fr_layout_strides(l)[k];
+
+        *(reach < 0 ? &w.low : &w.high) += reach;
+    }
+    return w;
+}
+
+/* Elements of one leaf that windows show, at least: the largest of those that lie across each other, and these together. */
+static int64_t
+n_shown(const struct shown *w, int n)
+{
+    int64_t sum = 0, most = 0, high = INT64_MIN;
+
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && w[i].low > high) {
+            sum += most;
+            most = 0;
+        }
+        most = w[i].n > most ? w[i].n : most;
+        high = w[i].high > high ? w[i].high : high;
+    }
+    return sum + most;
+}
+
+/* Bytes that must move whatever the kernels are: what is seen of leaves read once; results, or what is stored into their memory,
+ * written once. -1: memory is out. */
+static int64_t
+least_bytes(const struct fr_plan *p)
+{
+    struct shown *w = fr_malloc((3 * (size_t)p->graph->n_nodes + 1) * sizeof *w);
+    int64_t       n = 0;
+    int           n_windows = 0;
+
+    if (!w)
+        return -1;
     for (int i = 0; i < p->graph->n_nodes; i++) {
         const struct fr_gnode *node = &p->graph->node[i];
         const bool             stores = node->op == FR_OP_store && p->place[fr_place_root(p->place, i)].kind == FR_PLACE_LEAF;
 
         if (!fr_gnode_computes(node))
             continue;
-        for (int k = stores; k < node->n_args; k++) {
-            const struct fr_edge *e = &node->arg[k];
-
-            if (e->src >= 0 && p->graph->node[e->src].op == FR_OP_leaf && n_different(e->layout) > room[e->src])
-                room[e->src] = n_different(e->layout);
-        }
+        for (int k = stores; k < node->n_args; k++)
+            if (node->arg[k].src >= 0 && p->graph->node[node->arg[k].src].op == FR_OP_leaf)
+                w[n_windows++] = shown_by(p->graph, &node->arg[k]);
         if (node->output)
             n += n_different(stores ? node->arg[2].layout : node->layout) * fr_dtype_size(node->dtype);
     }
-    for (int i = 0; i < p->graph->n_nodes; i++)
-        n += room[i] * fr_dtype_size(p->graph->node[i].dtype);
+    qsort(w, (size_t)n_windows, sizeof *w, by_place);
+    for (int i = 0, m; i < n_windows; i += m) {
+        for (m = 1; i + m < n_windows && w[i + m].leaf == w[i].leaf; m++)
+            ;
+        n += n_shown(w + i, m) * fr_dtype_size(p->graph->node[w[i].leaf].dtype);
+    }
+    fr_free(w);
     return n;
 }
 
@@ -97,7 +152,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int 
 }
 
 static void
-put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64_t *room)
+put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64_t n_least, fr_op *room)
 {
     uint64_t moved = 0;
     int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
@@ -111,7 +166,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64
     fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
                    "(%lld results, %lld temporaries for %d arrays, bound %lld)\n",
                 (unsigned long long)moved,
-                (long long)least_bytes(p, room), (long long)(p->new_bytes + n_temporary),
+                (long long)n_least, (long long)(p->new_bytes + n_temporary),
                 (long long)p->new_bytes, (long long)n_temporary, p->n_arena,
                 (long long)(p->arena_bound + n_temporary - p->arena_bytes));
     for (int i = 0; i < p->n_steps; i++) {
@@ -143,7 +198,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);
         else if (s->counts || product)
-            put_group(t, p, site, s->group[0], (fr_op *)room);
+            put_group(t, p, site, s->group[0], room);
     }
 }
 
@@ -197,13 +252,16 @@ fr_describe_knows(const char *kind)
 fr_status
 fr_describe_text(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, const char *kind, struct fr_err *err)
 {
-    int64_t  *room;
     fr_status st = FR_OK;
 
     if (!strcmp(kind, "plan")) {
-        if (!(room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room)))
-            return fr_no_memory(err, "the text of a plan");
-        put_plan(t, p, site, room);
+        int64_t n_least = least_bytes(p);
+        fr_op  *room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room);
+
+        if (n_least >= 0 && room)
+            put_plan(t, p, site, n_least, room);
+        else
+            st = fr_no_memory(err, "the text of a plan");
         fr_free(room);
     } else if (!strcmp(kind, "graph")) {
         put_printed(t, print_graph, p->graph);
@@ -387,13 +445,11 @@ fr_describe_json(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
 {
     int64_t   n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
     uint64_t  n_read = 0, n_written = 0;
-    int64_t  *room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room), n_least;
+    int64_t   n_least = least_bytes(p);
     fr_status st;
 
-    if (!room)
+    if (n_least < 0)
         return fr_no_memory(err, "a plan as JSON");
-    n_least = least_bytes(p, room);
-    fr_free(room);
     for (int i = 0; i < p->n_steps; i++) {
         n_read += p->step[i].bytes_read;
         n_written += p->step[i].bytes_written;

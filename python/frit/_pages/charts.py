@@ -228,7 +228,8 @@ def _spread(places: list[tuple[float, float]]) -> list[float]:
 
 
 def roofline(points: Sequence[Point], gbs: float, gops: float, title: str, columns: Sequence[str]) -> Html:
-    """Where kernels lie under what the machine can do: so many GB a second from memory, so many operations."""
+    """Where kernels lie under what the machine can do: so many GB a second from memory, so many operations. `columns`: those of
+    the points' texts in the table, of which the last is no number."""
     width, height, left, bottom = 680.0, 380.0, 66.0, 52.0
     ridge = gops / gbs
     xs, ys = [p.intensity for p in points if p.intensity > 0], [p.gops for p in points if p.gops > 0]
@@ -308,7 +309,7 @@ def roofline(points: Sequence[Point], gbs: float, gops: float, title: str, colum
                 for p in points
             ],
             title,
-            {1, 2, 3},
+            set(range(1, 3 + len(columns))),
             [{"data_k": p.keys or None} for p in points],
         ),
     )
