@@ -22,7 +22,7 @@ quick:
 
 # The long versions of the random tests, and copies of the sources with defects put in on purpose.
 soak:
-	.ci/setup check
+	.ci/setup soak
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
 	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "jit off" "node by node" apart "no compiler" "a GPU"
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions or test_map_of_every_size"

@@ -13,6 +13,7 @@ const char *const fr_span_kinds[FR_N_SPANS] = {
 };
 
 atomic_bool        fr_spans_are_on;
+uint32_t           fr_spans_generation;
 struct fr_span_why fr_span_why;
 
 enum { MOST_MEMORY = 4096,      /* when there are more, two become one */
@@ -29,11 +30,10 @@ static struct {
     uint32_t         name[NAME_SLOTS];   /* the last names that were asked for, by their first letters */
     uint64_t         most, n_more;   /* bytes since the last of `memory`, which stands for so many looks, */
     uint64_t         n_each;     /* and each for so many */
-    uint32_t         generation; /* of what is recorded */
     uint16_t         n_threads;
 } s = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static _Thread_local struct {
+static FR_THREAD_LOCAL struct {
     uint32_t generation;
     uint16_t number;
     uint64_t within;             /* ticks of what has ended within the span that is open */
@@ -68,6 +68,13 @@ fr_span_name(const char *text)
     *slot = n;
     pthread_mutex_unlock(&s.lock);
     return n;
+}
+
+void
+fr_span_know(struct fr_span_known *k, const char *text)
+{
+    k->name = fr_span_name(text);
+    k->generation = fr_spans_generation;
 }
 
 const char *
@@ -121,7 +128,7 @@ fr_spans_begin(size_t cap)
     if (begins) {
         forget_names();
         s.of = (struct fr_spans){.ring = ring, .cap = cap, .begin = fr_ticks(), .begin_ns = fr_now_ns()};
-        s.generation++;
+        fr_spans_generation += fr_spans_generation == UINT32_MAX ? 2 : 1;
         s.n_threads = 0;
         s.most = s.n_more = 0;
         s.n_each = 1;
@@ -268,7 +275,7 @@ put(const struct fr_span *x, uint64_t self)
 static void
 know_thread(void)
 {
-    thread.generation = s.generation;
+    thread.generation = fr_spans_generation;
     thread.number = s.n_threads;
     s.n_threads += s.n_threads < UINT16_MAX;
     thread.within = 0;
@@ -279,7 +286,7 @@ fr_span_begun(void)
 {
     struct fr_span_mark m;
 
-    if (thread.generation != s.generation) {
+    if (thread.generation != fr_spans_generation) {
         pthread_mutex_lock(&s.lock);
         know_thread();
         pthread_mutex_unlock(&s.lock);
@@ -307,7 +314,7 @@ fr_span_ended_at(const struct fr_span_mark *m, uint64_t end, enum fr_span_kind k
     if (!fr_spans_on())
         return;
     pthread_mutex_lock(&s.lock);
-    if (thread.generation == s.generation && m->begin >= s.of.begin) {
+    if (thread.generation == fr_spans_generation && m->begin >= s.of.begin) {
         const struct fr_span x = {m->begin, end, number, name, site, thread.number, (uint8_t)kind};
 
         put(&x, ticks > within ? ticks - within : 0);
@@ -326,7 +333,7 @@ fr_span_beside(enum fr_span_kind kind, uint32_t name, int64_t ns, uint64_t numbe
         const double   part = passed > 0 && ns < passed ? (double)ns / (double)passed : 1;
         struct fr_span x = {.end = now, .number = number, .name = name, .kind = (uint8_t)kind};
 
-        if (thread.generation != s.generation)
+        if (thread.generation != fr_spans_generation)
             know_thread();
         x.thread = thread.number;
         x.begin = now - (uint64_t)(part * (double)(now - s.of.begin));

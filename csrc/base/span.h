@@ -87,6 +87,24 @@ void      fr_spans_clear(struct fr_spans *);
 /* The number of a name, which is copied; 0: nobody profiles, or memory is out. Good until fr_spans_begin. */
 uint32_t    fr_span_name(const char *);
 const char *fr_span_text(uint32_t name);     /* "" of 0 */
+/* The same of a name that is asked for again and again, by who keeps this. */
+struct fr_span_known {
+    uint32_t generation, name;
+};
+extern FR_HIDDEN uint32_t fr_spans_generation;   /* of what is recorded; never 0 while it is */
+static inline bool
+fr_span_knows(const struct fr_span_known *k)
+{
+    return k->generation == fr_spans_generation;
+}
+void fr_span_know(struct fr_span_known *, const char *);
+static inline uint32_t
+fr_span_name_of(struct fr_span_known *k, const char *text)
+{
+    if (!fr_span_knows(k))
+        fr_span_know(k, text);
+    return k->name;
+}
 
 /* What a span that has begun must know at its end. */
 struct fr_span_mark {

@@ -65,11 +65,16 @@ fr_job_free(struct fr_job *j)
 void
 fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 {
-    if (fr_spans_on())
-        fr_span_beside(FR_SPAN_compile, fr_span_name(what), 1000 * us, 0);
     if (fr_env.log_bits & FR_LOG_COMPILES)
         fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
                 key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
+}
+
+void
+fr_compile_seen(const char *what, int64_t us, int n_kernels)
+{
+    if (fr_spans_on())
+        fr_span_beside(FR_SPAN_compile, fr_span_name(what), 1000 * us, (uint64_t)n_kernels);
 }
 
 /* ---- what is known of keys ------------------------------------------------------------------- */
@@ -375,6 +380,7 @@ look_up_key(void)
     }
     switch (fr_cache_get(&j->key, NULL, &bytes, &n, &err)) {
     case FR_OK:
+        fr_compile_seen("from disk", fr_now_us() - start, 1); /* before the answer, which may end what is profiled */
         st = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
         fr_free(bytes);
         if (st != FR_EBUG)

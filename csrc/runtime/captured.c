@@ -304,7 +304,8 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
     unsigned         raised, warns = FR_SITE_WARNS(fr_trace_site);
     struct fr_judge_few few;
     char            *kept;
-    const struct fr_span_mark mark = fr_span_begin();
+    static struct fr_span_known made_again;
+    const struct fr_span_mark   mark = fr_span_begin();
     fr_status        st = fr_eval_lock(err), said;
 
     if (st != FR_OK)
@@ -336,7 +337,8 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
         fr_plan_drop_fresh(p);
     }
     fr_eval_unlock();
-    fr_span_end(&mark, FR_SPAN_evaluation, fr_span_name("a call made again"), FR_SITE_LINE(fr_trace_site), 0);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_evaluation, fr_span_name_of(&made_again, "again"), FR_SITE_LINE(fr_trace_site), 0);
     said = fr_judge_end();
     st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)

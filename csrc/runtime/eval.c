@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/tune.h"
 #include "base/ways.h"
+#include "runtime/explain.h"
 #include "runtime/judge.h"
 #include "runtime/place.h"
 #include "runtime/record.h"
@@ -324,7 +325,11 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_status         st = FR_OK;
 
     *out = false;
-    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
+    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id))
+        return st;
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_alone(id);
+    if ((st = run_node(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
     count_evaluation();
@@ -338,6 +343,8 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_node_unref(id);
     fr_born_from = fr_nodes_made;
     fr_storages_settle();
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_ran(FR_OK);
     return FR_OK;
 }
 
@@ -389,7 +396,11 @@ eval_gathered(enum way way, struct fr_err *err)
     had_plan = p;
     fr_looks_taken++;
     fr_guard_restart();
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_evaluation(&gathered, p);
     st = p ? run_gathered(p, err) : eval_eagerly(err);
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_ran(st);
     if (st == FR_OK) {
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;
@@ -521,6 +532,8 @@ eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         if ((st = eval_locked(&first, 1, ONCE, err)) != FR_OK)
             return st;
     }
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_placement(&gathered);
     if ((st = fr_place(&gathered, way == SHOWN || way == AGAIN, &where, err)) != FR_OK)
         return st;
     return where->n_parts == 1 ? eval_placed(roots, n, where->device[0], way, err) : eval_parts(where, way, err);
@@ -565,6 +578,8 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
     n = still_computing(todo, n);
+    if (FR_UNLIKELY(fr_explain_is_on) && n > 0)
+        fr_explain_asked();
     while (n > 0 && st == FR_OK) {
         int n_here = fr_eval_of_device(todo, n, fr_nodes[todo[0]].device);
 

@@ -202,7 +202,8 @@ build(struct fr_gathered *g, int n_older, int n_unlike, const struct fr_plan *ol
     of.n_older = n_older;
     fr_planner_start(); /* which has memory ready for what is new */
     st = st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
-    fr_span_end(&mark, FR_SPAN_plan, fr_span_name("waited for"), 0, (uint64_t)g->n);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_plan, fr_span_name("waited for"), 0, (uint64_t)g->n);
     return st;
 }
 

@@ -74,7 +74,8 @@ make_next(void)
     if (fr_plan_build(&d->of, true, &d->plan, NULL) != FR_OK)
         d->plan = NULL;
     fr_layouts_use(NULL);
-    fr_span_end(&mark, FR_SPAN_plan, fr_span_name("beside Python"), 0, (uint64_t)d->of.n_nodes);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_plan, fr_span_name("beside Python"), 0, (uint64_t)d->of.n_nodes);
     atomic_store(&d->done, true);
     atomic_fetch_add(&p.n_taken, 1);
     pthread_mutex_unlock(&p.busy);

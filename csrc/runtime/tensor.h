@@ -322,11 +322,6 @@ uint64_t  fr_stats_evals(void);
 uint64_t  fr_stats_strange(void);
 void      fr_stats_reset(void);
 
-/* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"
- * for bind to turn into lines), kind "graph", "loops", "c", "cuda" or "plan". fr_malloc'ed. */
-fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, char **text,
-                     struct fr_err *);
-
 /* Arrays that have been brought in so far somebody keeps anyway: however large they are, what reads them may stay pending. */
 void      fr_guard_kept(void);
 

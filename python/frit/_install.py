@@ -18,7 +18,7 @@ def execute(code: CodeType, names: dict[str, Any], stats: CallStats) -> None:
     global _running
     was, _running = _running, True
     try:
-        _core.crossed(_execute, (_membrane.crossing(code, names), names), {}, None, stats)
+        _core.crossed(_execute, (_membrane.crossing(code, names), names), {}, False, stats)
     finally:
         _running = was
 

@@ -42,7 +42,7 @@ class Handed(NamedTuple):
 class Evaluation(NamedTuple):
     """Why pending arrays were computed, at one line."""
 
-    why: str                # "bool", "item", "print", "iteration", "the end of a call" and so on
+    why: str                # "bool", "item", "print", "iteration", "end" of a call, "much" that was pending and so on
     where: str
     times: int
     us: float               # with the kernels that ran
@@ -96,7 +96,7 @@ class Profile:
     calls           accelerated functions
     evaluations     why, where and how often pending arrays were computed
     handed          NumPy functions that were called, why, and what they took
-    compiles        (what, number, us) of kernels that were compiled, or brought from disk, beside all else
+    compiles        (what, how many, us) of kernels "compiled", "from disk" or "left to the interpreter", beside all else
     memory          (us, bytes) of arrays of frit's in use, as a curve; peak_bytes is its highest
     at_peak         the largest arrays at that time
     events          the last of all that happened, one by one; n_lost came before
@@ -149,6 +149,8 @@ class Profile:
             _running = self
         self._before = _core.stats()
         if self.with_processes and _VARIABLE not in os.environ:
+            from multiprocessing import util    # its children end without an atexit of Python's
+            util.register_after_fork(self, _finalize)
             self._folder = tempfile.mkdtemp(prefix="frit-trace-")
             os.environ[_VARIABLE] = f"{os.urandom(8).hex()}:{self._folder}"
 
@@ -212,20 +214,20 @@ class Profile:
         scopes: dict[str, list[float]] = {}
         kept: dict[str, dict[Any, list[float]]] = {"call": calls, "evaluation": evaluations, "handed": handed,
                                                    "compile": compiles, "scope": scopes}
-        for kind, name, _, where, thread, _, n, ticks, own in sums:
+        for kind, name, _, where, thread, number, n, ticks, own in sums:
             if thread == 0:
                 part = _PARTS.get(kind, kind)
                 parts[part] = parts.get(part, 0.0) + own * scale
             if kind not in kept:
                 continue
             at = kept[kind].setdefault(name if kind in ("compile", "scope") else (name, where or ""), [0, 0.0, 0.0])
-            at[0] += n
+            at[0] += number if kind == "compile" else n
             at[1] += ticks * scale
             at[2] += own * scale
         parts["Python"] = self.us - sum(us for part, us in parts.items() if part != "Python")
         self.parts = dict(sorted(parts.items(), key=lambda part: -part[1]))
         self.calls = _sorted(Call(*key, int(n), us, own) for key, (n, us, own) in calls.items())
-        self.evaluations = _sorted(Evaluation(why or "too much was pending", where, int(n), us)
+        self.evaluations = _sorted(Evaluation(why or "others", where, int(n), us)
                                    for (why, where), (n, us, _) in evaluations.items())
         self.handed = _sorted(Handed(name, where, int(n), own, _why(name)) for (name, where), (n, _, own) in handed.items())
         self.compiles = [(what, int(n), us) for what, (n, us, _) in compiles.items()]
@@ -297,6 +299,7 @@ class Profile:
         return "\n".join(self._text())
 
     def _text(self) -> Iterator[str]:
+        from ._explained import WHY
         runs = sum(k.runs for k in self.kernels if k.is_kernel)
         yield (f"{self.name or 'profile'}: {time_text(self.us)}, {runs} kernel{'' if runs == 1 else 's'}, "
                f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations; peak {bytes_text(self.peak_bytes)}")
@@ -316,7 +319,8 @@ class Profile:
         yield from _more(self.kernels, 20, "kernels")
         for title, rows in (("line", [(at.us, at.where) for at in self.lines]),
                             ("handed to NumPy", [(h.us, f"{h.name} {h.calls} times at {h.where}: {h.why}") for h in self.handed]),
-                            ("computed for", [(e.us, f"{e.why} {e.times} times at {e.where}") for e in self.evaluations])):
+                            ("computed for", [(e.us, f"{WHY.get(e.why, e.why)} {e.times} times at {e.where}")
+                                              for e in self.evaluations])):
             if rows:
                 yield f"       time  {title}"
             for us, text in rows[:20]:
@@ -411,9 +415,13 @@ def join() -> None:
     p = Profile(" ".join(sys.orig_argv[1:3]) or "python")
     p.begin()
     atexit.register(_leave, p, folder)
-    util = sys.modules.get("multiprocessing.util")
-    if util is not None:        # whose processes end without Python's atexit
-        util.Finalize(None, _leave, (p, folder), exitpriority=100)
+
+
+def _finalize(parent: Profile) -> None:
+    """In a child of multiprocessing's, where join() has been."""
+    from multiprocessing import util
+    if _running is not None and parent._folder is not None:
+        util.Finalize(None, _leave, (_running, parent._folder), exitpriority=100)
 
 
 def _after_fork() -> None:

@@ -17,7 +17,7 @@ class Kernel(NamedTuple):
     bytes_read: int         # of one run
     bytes_written: int
     ops: float              # operations of one run
-    tier: str               # "jitted", "interpreted", "precompiled", "products"
+    tier: str               # "compiled", "interpreted", "precompiled", "without BLAS", "NumPy's" (products by its BLAS)
     device: str
     arrays: int             # that one run does at once
     is_kernel: bool         # and no second part of one, or matrix product

@@ -187,9 +187,18 @@ def _accelerate_named(function: types.FunctionType, options: dict[str, Any]) -> 
     return accelerate(function, **options)
 
 
-def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
-    """describe(tensors) of those that a call of `f` would compute at its end: its result, and what it leaves."""
-    return _core.crossed(_unwrap(f), args, kwargs, describe, CallStats())
+def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallStats:
+    """Makes a call of `f` that is traced, whatever way its calls go otherwise; what it counts."""
+    stats = CallStats()
+    device = f._state.options["device"] if type(f) is _Accelerated else None
+    if device is not None:
+        _core.device_enter(_core.device_open(device))
+    try:
+        _core.crossed(_unwrap(f), args, kwargs, True, stats)
+    finally:
+        if device is not None:
+            _core.device_leave()
+    return stats
 
 
 def _unwrap(value: Any) -> Any:

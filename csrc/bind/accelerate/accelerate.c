@@ -29,6 +29,7 @@ struct accelerated {
     bool             is_found; /* how calls go, */
     struct fr_callee callee;   /* for closed functions; without a call: by the membrane */
     vectorcallfunc vectorcall;
+    struct fr_span_known span;
 };
 
 /* Has the state find how calls go from now on: it calls _set_call(). */
@@ -61,20 +62,25 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
             return result;
         Py_DECREF(call);
     }
-    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, NULL);
+    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, false);
 }
 
 /* The call has ended. */
 static FR_COLD void
-end_span(const struct fr_span_mark *mark, const struct accelerated *a)
+end_span(const struct fr_span_mark *mark, struct accelerated *a)
 {
-    PyObject *type, *value, *trace, *name;
+    if (!fr_span_knows(&a->span)) {
+        PyObject   *type, *value, *trace, *name;
+        const char *text;
 
-    PyErr_Fetch(&type, &value, &trace);
-    name = PyObject_GetAttrString(a->function, "__qualname__");
-    fr_span_end(mark, FR_SPAN_call, name && PyUnicode_Check(name) ? fr_span_name(PyUnicode_AsUTF8(name)) : 0, FR_SITE_LINE(fr_site_here()), 0);
-    Py_XDECREF(name);
-    PyErr_Restore(type, value, trace);
+        PyErr_Fetch(&type, &value, &trace);
+        name = PyObject_GetAttrString(a->function, "__qualname__");
+        text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+        fr_span_know(&a->span, text ? text : "a function");
+        Py_XDECREF(name);
+        PyErr_Restore(type, value, trace);
+    }
+    fr_span_end(mark, FR_SPAN_call, a->span.name, FR_SITE_LINE(fr_site_here()), 0);
 }
 
 static PyObject *

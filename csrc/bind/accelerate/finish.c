@@ -166,11 +166,12 @@ begin_roots(struct roots *r, size_t n, struct fr_err *err)
 static fr_status
 eval_roots(struct roots *r, bool again, bool stays, struct fr_err *err)
 {
+    static struct fr_span_known end_of_call;
     fr_status st;
 
     r->n += fr_made_left(r->list + r->n);
     if (FR_UNLIKELY(fr_spans_on()))
-        fr_span_why = (struct fr_span_why){fr_span_name("the end of a call"), fr_site_here()};
+        fr_span_why = (struct fr_span_why){fr_span_name_of(&end_of_call, "end"), fr_site_here()};
     st = (again ? fr_tensor_eval_again : stays ? fr_tensor_eval : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);

@@ -39,7 +39,7 @@ int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
 /* From here on texts call a file what function(its name) gives; NULL: by its name. */
 void      fr_site_name_files(PyObject *function);
-/* `text` with every "@123" replaced by the site's text. */
+/* `text` with every "@123" replaced by the site's text, which does not come twice in a row. */
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())

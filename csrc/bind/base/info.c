@@ -6,6 +6,7 @@
 #include "base/ways.h"
 #include "bind/base/base.h"
 #include "ir/node.h"
+#include "runtime/explain.h"
 
 uint64_t fr_info_copied_bytes;
 
@@ -22,14 +23,18 @@ void (*fr_info_wanted)(const struct fr_tensor *);
 void
 fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
 {
+    static struct fr_span_known known[FR_N_SYNCS];
+
     if (FR_UNLIKELY(fr_info_wanted != NULL))
         fr_info_wanted(t);
     if (!fr_tensor_is_pending(t))
         return;
     if (FR_UNLIKELY(fr_spans_on()))
-        fr_span_why = (struct fr_span_why){fr_span_name(sync_names[why]), fr_site_here()};
+        fr_span_why = (struct fr_span_why){fr_span_name_of(&known[why], sync_names[why]), fr_site_here()};
     syncs[why]++;
     n_syncs++;
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_sync(sync_names[why], fr_site_here());
     if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_SYNCS)) {
         PyObject *where = fr_site_text(fr_site_here());
         if (where)

@@ -565,7 +565,7 @@ fr_site_text(uint32_t id)
 PyObject *
 fr_site_explain(const char *text)
 {
-    PyObject   *parts = PyList_New(0), *empty, *joined = NULL, *part;
+    PyObject   *parts = PyList_New(0), *empty, *joined = NULL, *part, *before = NULL;
     const char *at;
 
     if (!parts)
@@ -577,10 +577,18 @@ fr_site_explain(const char *text)
             char *end;
             part = fr_site_text((uint32_t)strtoul(text + 1, &end, 10));
             text = end;
+            if (part && before && PyUnicode_Compare(part, before) == 0) { /* instructions of one line */
+                if (PyList_SetSlice(parts, PyList_GET_SIZE(parts) - 1, PyList_GET_SIZE(parts), NULL) < 0)
+                    Py_CLEAR(part);
+                else
+                    continue;
+            }
+            before = part;
         } else {
             at = strchr(text + 1, '@');
             n = at ? (size_t)(at - text) : strlen(text);
             part = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
+            before = n == 1 && *text == ' ' ? before : NULL;
             text += n;
         }
         if (!part || PyList_Append(parts, part) < 0) {

@@ -1,4 +1,4 @@
-/* bind/tensor/engine.c -- what the engine did and how it is set: stats, settings, explanations, the cache. */
+/* bind/tensor/engine.c -- what the engine did and how it is set: stats, settings, the cache. */
 #include <string.h>
 
 #include "backends/cpu/launch.h"
@@ -384,7 +384,7 @@ wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
     return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
 }
 
-/* ---- evaluation and explanation of several tensors */
+/* ---- evaluation of several tensors */
 
 static PyObject *
 eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
@@ -394,42 +394,6 @@ eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
     if (fr_containers_eval(args, n, FR_ANY_DEPTH, FR_SYNC_eval) < 0)
         return NULL;
     return n == 1 ? Py_NewRef(args[0]) : fr_args_tuple(args, n);
-}
-
-PyObject *
-fr_engine_explain(PyObject *tensors, const char *kind)
-{
-    struct fr_handles h = FR_HANDLES(h);
-    char             *text = NULL;
-    PyObject         *result = NULL;
-    struct fr_err     err;
-    fr_status         st = FR_OK;
-
-    if (fr_containers_add(&h, tensors, FR_ANY_DEPTH) < 0)
-        goto out;
-    if ((st = fr_explain(h.v, (int)h.n, kind, &text, &err)) == FR_OK)
-        result = fr_site_explain(text);
-    else
-        fr_errors_raise(st, &err);
-    fr_free(text);
-out:
-    fr_containers_free(&h);
-    return result;
-}
-
-static PyObject *
-explain_text(PyObject *module, PyObject *const *args, Py_ssize_t n)
-{
-    const char *kind = "plan";
-
-    (void)module;
-    if (n < 1 || n > 2) {
-        PyErr_SetString(PyExc_TypeError, "explain_text() takes tensors and a kind");
-        return NULL;
-    }
-    if (n == 2 && !(kind = PyUnicode_AsUTF8(args[1])))
-        return NULL;
-    return fr_engine_explain(args[0], kind);
 }
 
 static PyObject *
@@ -557,9 +521,6 @@ PyMethodDef fr_engine_methods[] = {
      "eval(*tensors)\n--\n\n"
      "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
      "Returns its argument, or the tuple of them."},
-    {"explain_text", PLAIN(explain_text),
-     "explain_text(tensors, kind='plan', /)\n--\n\n"
-     "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
     {"site_text", site_text, METH_O,
      "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
     {"site_name_files", site_name_files, METH_O,

@@ -284,7 +284,7 @@ explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const char *kind = nargs ? PyUnicode_AsUTF8(args[0]) : "plan";
 
-    return kind ? fr_engine_explain(self, kind) : NULL;
+    return kind ? fr_explain_as_text(self, kind) : NULL;
 }
 
 /* ---- values in */
