@@ -3,8 +3,8 @@
     python -m tests.notebooks [NAME...]             says what differs
     python -m tests.notebooks --write [NAME...]     writes what they show
 
-A cell with the tag "varies" has times or the like: of it only the kinds of outputs are compared. Nothing else may differ, and no
-cell may raise."""
+A cell with the tag "varies" has times or the like: it has to show something again, whatever that is. Nothing else may differ, and
+no cell may raise."""
 import difflib
 import glob
 import os
@@ -72,14 +72,10 @@ def text_of(output):
     return "\n".join(f"{kind}: {''.join(output.data[kind])}" for kind in sorted(output.data))
 
 
-def kind_of(output):
-    return output.output_type, output.get("name") or tuple(sorted(output.get("data", {})))
-
-
 def shown(cell):
     """What is compared of a code cell."""
     if "varies" in cell.metadata.get("tags", []):
-        return "\n".join(str(kind_of(output)) for output in cell.outputs)
+        return "something" if cell.outputs else "nothing"
     return "\n".join(map(text_of, cell.outputs))
 
 
