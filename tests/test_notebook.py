@@ -207,13 +207,15 @@ def test_estimate_says_where_it_ends(ip):
 
 
 def test_profile(ip):
-    if getattr(frit, "profile", None) is None:
-        with pytest.raises(Exception, match="this frit has no profile"):
-            ip.run("%%frit --profile\ny = x * 2")
-        assert "y" not in ip.names
-    else:
-        out = ip.run("%%frit --profile\ny = np.exp(x) * 2\ny.shape")
-        assert "exp" in out and out.endswith("(3, 4)") and type(ip.names["y"]) is np.ndarray
+    out = ip.run("%%frit --profile\ny = np.exp(x) * 2\ny.shape")
+    assert re.search(r"map over \(12\): exp multiply|exp multiply", out) and re.search(r"In\[\d+\]:2 in <module>", out), out
+    assert out.endswith("(3, 4)") and type(ip.names["y"]) is np.ndarray
+    out = ip.shown("%%frit --profile\ny = np.tanh(x)\nprint(y.sum())\n1 / 0")
+    assert "tanh" in out and "ZeroDivisionError" in out and type(ip.names["y"]) is np.ndarray
+    with frit.profile():
+        with pytest.raises(RuntimeError, match="frit records already"):
+            ip.run("%%frit --profile\nz = 1")
+    assert "z" not in ip.names
 
 
 def test_a_report_with_html_is_displayed_where_there_is_a_kernel(ip, monkeypatch):

@@ -179,28 +179,33 @@ def _where(name: str | None) -> Any:
         raise UsageError(f"--device {name}: {e}") from e
 
 
-def _profiler() -> Callable[[], Any]:
-    """The one place that knows of frit.profile."""
-    import frit
+def _profiled(code: CodeType, names: dict[str, Any], show: Callable[[Any], None]) -> None:
+    """A cell that raises is shown until then: somebody may have interrupted it because it took too long."""
+    from ._profile import profile
 
-    profile: Callable[[], Any] | None = getattr(frit, "profile", None)
-    if profile is None:
-        raise UsageError("this frit has no profile(), which --profile is for")
-    return profile
+    p = profile()
+    p.begin()
+    try:
+        _install.execute(code, names, CallStats())
+    finally:
+        p.end()
+        show(p)
 
 
-def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: str) -> Any:
-    """Runs a cell. What is to be shown of how it ran, or None."""
+def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: str, show: Callable[[Any], None]) -> None:
+    """Runs a cell, and shows what is to be told of it."""
     if not _membrane.works:
         if report is not None:
             raise UsageError("frit does not know the code of this Python, which runs the cell as it is")
         exec(code, names)
-        return None
-    if report == "explain":
-        return _install.explained(code, names, title)
-    with _profiler()() if report == "profile" else nullcontext() as profile:
+    elif report == "explain":
+        show(_install.explained(code, names, title))
+    elif report == "estimate":
+        show(_estimated(code, names, title))
+    elif report == "profile":
+        _profiled(code, names, show)
+    else:
         _install.execute(code, names, CallStats())
-    return profile
 
 
 @magics_class
@@ -215,9 +220,10 @@ class FritMagics(Magics):      # type: ignore[misc]
         Runs the cell on frit: its own statements, and the user's functions and classes that they lead to, as in a function
         decorated by @frit.accelerate. What it assigns are NumPy's arrays; the last expression is shown as that of any cell.
 
-          --explain     and shows what was computed at its end: which lines became which kernel, and why
-          --estimate    computes nothing, and shows what it would take: memory, time, bytes. All names are as they were
-          --profile     and shows what took how long
+          --explain     and shows what was computed: which lines became which kernel, when, and why
+          --estimate    computes nothing, and shows what it would take: memory, time, bytes. Its statements run, on arrays without
+                        data and copies of objects; all names are as they were then, but what it prints is printed
+          --profile     and shows what took how long, also of a cell that raises or is interrupted
           --device      where it computes: cpu, cuda, cuda:1, auto
         """
         __tracebackhide__ = True
@@ -244,16 +250,10 @@ class FritMagics(Magics):      # type: ignore[misc]
         code = _code_of(self.shell, first_line, source)
         try:
             with _where(options.device):
-                title = f"In[{_count(self.shell)}]"
-                if options.report == "estimate":
-                    report = _estimated(code, names, title)
-                else:
-                    report = _execute(code, names, options.report, title)
-            if report is not None:
-                self._show(report)
+                _execute(code, names, options.report, f"In[{_count(self.shell)}]", self._show)
             return names.get(_VALUE)
         except BaseException as e:
-            e.__traceback__ = _install.without_us(e.__traceback__)
+            e.__traceback__ = _install.without_us(e.__traceback__) or e.__traceback__
             raise
         finally:
             names.pop(_VALUE, None)
