@@ -12,8 +12,9 @@ from contextlib import nullcontext
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import IPython.core.magic
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, output_can_be_silenced
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from . import _core, _install, _membrane
 from .accelerate import CallStats
@@ -22,6 +23,8 @@ from .device import device
 _REPORTS = "explain", "estimate", "profile"
 _VALUE = "_frit_value"      # what the last expression of a cell is assigned to while it runs
 _TENSOR: Any = _core.Tensor
+# (Old IPythons have none, and `;` silences no magic there.)
+_can_be_silenced = getattr(IPython.core.magic, "output_can_be_silenced", lambda magic: magic)
 _MAGICS = {"cell": "frit", "line": "frit_line"}
 
 
@@ -212,7 +215,7 @@ def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: s
 class FritMagics(Magics):      # type: ignore[misc]
     """%%frit and %frit_line."""
 
-    @output_can_be_silenced     # type: ignore[untyped-decorator]
+    @_can_be_silenced     # type: ignore[untyped-decorator]
     @cell_magic     # type: ignore[untyped-decorator]
     def frit(self, line: str, cell: str) -> Any:
         """%%frit [--explain | --estimate | --profile] [--device NAME]
@@ -232,7 +235,7 @@ class FritMagics(Magics):      # type: ignore[misc]
             raise UsageError(f"%%frit: {rest!r} is no option; statements begin on the next line")
         return self._run(options, f"%%frit {line}".rstrip() + "\n", cell)
 
-    @output_can_be_silenced     # type: ignore[untyped-decorator]
+    @_can_be_silenced     # type: ignore[untyped-decorator]
     @line_magic     # type: ignore[untyped-decorator]
     def frit_line(self, line: str) -> Any:
         """%frit_line [--explain | --estimate | --profile] [--device NAME] statement
@@ -269,9 +272,10 @@ class FritMagics(Magics):      # type: ignore[misc]
 
 def load_ipython_extension(shell: Any) -> None:
     """What %load_ext frit calls."""
+    told = getattr(shell.compile, "format_code_name", lambda file: None)       # (old ones tell nothing)
+
     def name(file: str) -> str:
-        found = shell.compile.format_code_name(file)
-        return file if found is None else str(found[1])
+        return file if (found := told(file)) is None else str(found[1])
 
     shell.register_magics(FritMagics(shell))
     _core.site_name_files(name)
