@@ -15,7 +15,8 @@ pytest.importorskip("IPython")
 
 import frit
 
-from .common import ROOT
+from . import notebooks
+from .common import ROOT, soak
 from .test_guest import run
 
 SETUP = """
@@ -206,13 +207,15 @@ def test_estimate_says_where_it_ends(ip):
 
 
 def test_profile(ip):
-    if getattr(frit, "profile", None) is None:
-        with pytest.raises(Exception, match="this frit has no profile"):
-            ip.run("%%frit --profile\ny = x * 2")
-        assert "y" not in ip.names
-    else:
-        out = ip.run("%%frit --profile\ny = np.exp(x) * 2\ny.shape")
-        assert "exp" in out and out.endswith("(3, 4)") and type(ip.names["y"]) is np.ndarray
+    out = ip.run("%%frit --profile\ny = np.exp(x) * 2\ny.shape")
+    assert re.search(r"map over \(12\): exp multiply|exp multiply", out) and re.search(r"In\[\d+\]:2 in <module>", out), out
+    assert out.endswith("(3, 4)") and type(ip.names["y"]) is np.ndarray
+    out = ip.shown("%%frit --profile\ny = np.tanh(x)\nprint(y.sum())\n1 / 0")
+    assert "tanh" in out and "ZeroDivisionError" in out and type(ip.names["y"]) is np.ndarray
+    with frit.profile():
+        with pytest.raises(RuntimeError, match="frit records already"):
+            ip.run("%%frit --profile\nz = 1")
+    assert "z" not in ip.names
 
 
 def test_a_report_with_html_is_displayed_where_there_is_a_kernel(ip, monkeypatch):
@@ -297,7 +300,7 @@ def test_ctrl_c_lands_in_a_cell_and_leaves_it_usable(tmp_path):
         from traitlets.config import Config
         shell = InteractiveShell.instance(config=Config({{"HistoryManager": {{"enabled": False}}}}))
         shell.run_line_magic("load_ext", "frit")
-        shell.run_cell("import numpy as np\\nx = np.ones(4_000_000)")
+        shell.run_cell("import numpy as np\\nx = np.ones(2_000_000)")
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sent = []
         def interrupt():
@@ -315,8 +318,97 @@ for turn in range(100):
         waited = time.process_time() - sent[0]
         assert isinstance(result.error_in_exec, KeyboardInterrupt), result
         assert waited < 0.4, waited             # 200 ms of each of two threads, however busy the machine is
-        assert shell.user_ns["turn"] < 99 and type(shell.user_ns["x"]) is np.ndarray and (shell.user_ns["x"] == 1).all()
+        x, y = shell.user_ns["x"], shell.user_ns["y"]
+        assert shell.user_ns["turn"] < 99 and type(x) is np.ndarray and (x == 1).all()
+        wanted = [1.0]
+        for i in range(100):
+            wanted.append(float(np.sin(wanted[-1])) * 0.5 + 1)
+        x[:] = 5
+        assert min(abs(float(y[0]) - w) for w in wanted) < 1e-9 and (np.asarray(y) == y[0]).all()
+        assert type(shell.user_ns["turn"]) is int
         result = shell.run_cell("%%frit\\nz = (x[:5] * 2).sum()\\nz")
-        assert result.result == 10 and type(shell.user_ns["z"]) is np.float64
+        assert result.result == 50 and type(shell.user_ns["z"]) is np.float64
         work()
     """)
+
+
+# ---- a kernel of Jupyter's
+
+@pytest.mark.parametrize("name", ["tour", *soak(*(name for name in notebooks.names() if name != "tour"))])
+def test_notebooks_show_what_is_in_them(name):
+    pytest.importorskip("nbclient")
+    pytest.importorskip("ipykernel")
+    want = notebooks.tidied(notebooks.read(name))
+    found = list(notebooks.differences(want, notebooks.executed(notebooks.read(name))))
+    assert not found, "\n".join(f"{source}\n{diff}" for source, diff in found)
+
+
+def test_what_differs_is_found():
+    nbformat = pytest.importorskip("nbformat")
+    want, got = (notebooks.tidied(notebooks.read("tour")) for _ in range(2))
+    assert not list(notebooks.differences(want, got))
+    changed = [cell for cell in got.cells if cell.get("outputs") and "varies" not in cell.metadata.get("tags", [])][0]
+    changed.outputs[0].data["text/plain"] += "0"
+    varying = [cell for cell in got.cells if "varies" in cell.metadata.get("tags", [])]
+    varying[0].outputs = [nbformat.v4.new_output("display_data", {"text/plain": "other"})]
+    varying[1].outputs = []
+    assert [source for source, _ in notebooks.differences(want, got)] == [changed.source, varying[1].source]
+
+
+class Kernel:
+    """A Jupyter kernel, and what the cells that run in it send."""
+
+    def __init__(self, cache):
+        from jupyter_client.manager import KernelManager
+        self.manager = KernelManager(kernel_name="python3")
+        self.manager.start_kernel(env=notebooks.environment(cache), stderr=subprocess.DEVNULL)
+        self.client = self.manager.client()
+        self.client.start_channels()
+        self.client.wait_for_ready(timeout=60)
+
+    def run(self, source, meanwhile=lambda message: None):
+        """[(type, content)] of the messages of a cell."""
+        sent, found = self.client.execute(source), []
+        while True:
+            m = self.client.get_iopub_msg(timeout=120)
+            if m["parent_header"].get("msg_id") != sent:
+                continue
+            if m["msg_type"] == "status":
+                if m["content"]["execution_state"] == "idle":
+                    return found
+                continue
+            found.append((m["msg_type"], m["content"]))
+            meanwhile(found[-1])
+
+    def close(self):
+        self.client.stop_channels()
+        self.manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.soak
+def test_interrupts_and_waits_in_a_kernel(tmp_path):
+    pytest.importorskip("ipykernel")
+    tmp_path.chmod(0o700)
+    kernel = Kernel(str(tmp_path))
+    try:
+        assert [t for t, _ in kernel.run("%load_ext frit\nimport numpy as np, frit\nx = np.ones(4_000_000)")] == ["execute_input"]
+
+        def interrupt(message):
+            if message[0] == "stream":
+                kernel.manager.interrupt_kernel()
+        messages = kernel.run("%%frit\nprint('now')\nfor turn in range(100):\n    y = x\n    for i in range(100):\n"
+                              "        y = np.sin(y) * 0.5 + x\n    total = float(y.sum())", interrupt)
+        assert messages[-1][0] == "error" and messages[-1][1]["ename"] == "KeyboardInterrupt"
+        result = [m["data"]["text/plain"] for t, m in kernel.run("%%frit\n(x[:5] * 2).sum(), turn < 99") if t == "execute_result"]
+        assert result == ["(np.float64(10.0), True)"]
+
+        source = ("def many(x):\n    for i in range(60):\n        x = np.sin(x) * 0.5 + i\n        if i % 3 == 0:\n"
+                  "            x = x / x.sum()\n    return x\nw = frit.warmup(many)(np.ones(5000))\nw.kernels == w.compiled")
+        messages = kernel.run(source)
+        shown = [m["data"]["text/plain"] for t, m in messages if t in ("display_data", "update_display_data")]
+        assert len(shown) > 1 and re.fullmatch(r"frit: \d+ kernels? left to compile", shown[0]), messages
+        assert re.fullmatch(r"frit: waited [\d.]+ s for the compiler", shown[-1])
+        assert len([t for t, _ in messages if t == "display_data"]) == 1
+        assert [m["data"]["text/plain"] for t, m in messages if t == "execute_result"] == ["True"]
+    finally:
+        kernel.close()

@@ -12,8 +12,9 @@ from contextlib import nullcontext
 from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
+import IPython.core.magic
 from IPython.core.error import UsageError
-from IPython.core.magic import Magics, cell_magic, line_magic, magics_class, output_can_be_silenced
+from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from . import _core, _install, _membrane
 from .accelerate import CallStats
@@ -22,6 +23,8 @@ from .device import device
 _REPORTS = "explain", "estimate", "profile"
 _VALUE = "_frit_value"      # what the last expression of a cell is assigned to while it runs
 _TENSOR: Any = _core.Tensor
+# (Old IPythons have none, and `;` silences no magic there.)
+_can_be_silenced = getattr(IPython.core.magic, "output_can_be_silenced", lambda magic: magic)
 _MAGICS = {"cell": "frit", "line": "frit_line"}
 
 
@@ -179,35 +182,40 @@ def _where(name: str | None) -> Any:
         raise UsageError(f"--device {name}: {e}") from e
 
 
-def _profiler() -> Callable[[], Any]:
-    """The one place that knows of frit.profile."""
-    import frit
+def _profiled(code: CodeType, names: dict[str, Any], show: Callable[[Any], None]) -> None:
+    """A cell that raises is shown until then: somebody may have interrupted it because it took too long."""
+    from ._profile import profile
 
-    profile: Callable[[], Any] | None = getattr(frit, "profile", None)
-    if profile is None:
-        raise UsageError("this frit has no profile(), which --profile is for")
-    return profile
+    p = profile()
+    p.begin()
+    try:
+        _install.execute(code, names, CallStats())
+    finally:
+        p.end()
+        show(p)
 
 
-def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: str) -> Any:
-    """Runs a cell. What is to be shown of how it ran, or None."""
+def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: str, show: Callable[[Any], None]) -> None:
+    """Runs a cell, and shows what is to be told of it."""
     if not _membrane.works:
         if report is not None:
             raise UsageError("frit does not know the code of this Python, which runs the cell as it is")
         exec(code, names)
-        return None
-    if report == "explain":
-        return _install.explained(code, names, title)
-    with _profiler()() if report == "profile" else nullcontext() as profile:
+    elif report == "explain":
+        show(_install.explained(code, names, title))
+    elif report == "estimate":
+        show(_estimated(code, names, title))
+    elif report == "profile":
+        _profiled(code, names, show)
+    else:
         _install.execute(code, names, CallStats())
-    return profile
 
 
 @magics_class
 class FritMagics(Magics):      # type: ignore[misc]
     """%%frit and %frit_line."""
 
-    @output_can_be_silenced     # type: ignore[untyped-decorator]
+    @_can_be_silenced     # type: ignore[untyped-decorator]
     @cell_magic     # type: ignore[untyped-decorator]
     def frit(self, line: str, cell: str) -> Any:
         """%%frit [--explain | --estimate | --profile] [--device NAME]
@@ -215,9 +223,10 @@ class FritMagics(Magics):      # type: ignore[misc]
         Runs the cell on frit: its own statements, and the user's functions and classes that they lead to, as in a function
         decorated by @frit.accelerate. What it assigns are NumPy's arrays; the last expression is shown as that of any cell.
 
-          --explain     and shows what was computed at its end: which lines became which kernel, and why
-          --estimate    computes nothing, and shows what it would take: memory, time, bytes. All names are as they were
-          --profile     and shows what took how long
+          --explain     and shows what was computed: which lines became which kernel, when, and why
+          --estimate    computes nothing, and shows what it would take: memory, time, bytes. Its statements run, on arrays without
+                        data and copies of objects; all names are as they were then, but what it prints is printed
+          --profile     and shows what took how long, also of a cell that raises or is interrupted
           --device      where it computes: cpu, cuda, cuda:1, auto
         """
         __tracebackhide__ = True
@@ -226,7 +235,7 @@ class FritMagics(Magics):      # type: ignore[misc]
             raise UsageError(f"%%frit: {rest!r} is no option; statements begin on the next line")
         return self._run(options, f"%%frit {line}".rstrip() + "\n", cell)
 
-    @output_can_be_silenced     # type: ignore[untyped-decorator]
+    @_can_be_silenced     # type: ignore[untyped-decorator]
     @line_magic     # type: ignore[untyped-decorator]
     def frit_line(self, line: str) -> Any:
         """%frit_line [--explain | --estimate | --profile] [--device NAME] statement
@@ -244,16 +253,10 @@ class FritMagics(Magics):      # type: ignore[misc]
         code = _code_of(self.shell, first_line, source)
         try:
             with _where(options.device):
-                title = f"In[{_count(self.shell)}]"
-                if options.report == "estimate":
-                    report = _estimated(code, names, title)
-                else:
-                    report = _execute(code, names, options.report, title)
-            if report is not None:
-                self._show(report)
+                _execute(code, names, options.report, f"In[{_count(self.shell)}]", self._show)
             return names.get(_VALUE)
         except BaseException as e:
-            e.__traceback__ = _install.without_us(e.__traceback__)
+            e.__traceback__ = _install.without_us(e.__traceback__) or e.__traceback__
             raise
         finally:
             names.pop(_VALUE, None)
@@ -269,9 +272,10 @@ class FritMagics(Magics):      # type: ignore[misc]
 
 def load_ipython_extension(shell: Any) -> None:
     """What %load_ext frit calls."""
+    told = getattr(shell.compile, "format_code_name", lambda file: None)       # (old ones tell nothing)
+
     def name(file: str) -> str:
-        found = shell.compile.format_code_name(file)
-        return file if found is None else str(found[1])
+        return file if (found := told(file)) is None else str(found[1])
 
     shell.register_magics(FritMagics(shell))
     _core.site_name_files(name)

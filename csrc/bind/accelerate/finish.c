@@ -20,6 +20,8 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
             fr_status s;
 
             fr_share_reshape(loan[i].array, loan[i].tensor);
+            if (FR_UNLIKELY(fr_call_is_interrupted()))
+                fr_storage_copy_for_readers(fr_of(loan[i].tensor)->storage);
             s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
@@ -256,6 +258,7 @@ fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
     fr_status     st;
 
     PyErr_Fetch(&type, &value, &trace);
+    fr_call_raised(type);
     for (int i = 0; i < n; i++)
         fr_info_sync(FR_SYNC_eval, fr_of(loan[i].tensor)); /* a call that raises is not made again without running */
     if ((st = fr_loans_eval(loan, n, NULL, false, &err)) != FR_OK)
