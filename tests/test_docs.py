@@ -1,0 +1,269 @@
+"""The documentation says what frit does: examples run, generated pages are what frit says now, every name and message is there."""
+import ast
+import doctest
+import glob
+import importlib
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import frit
+
+from .common import ROOT
+
+DOCS = os.path.join(ROOT, "docs")
+PAGES = sorted(glob.glob("*.rst", root_dir=DOCS))
+MODULES = [n[:-3] for n in sorted(os.listdir(os.path.join(ROOT, "python", "frit"))) if n.endswith(".py") and not n.startswith("__main__")]
+
+
+def read(*path):
+    with open(os.path.join(ROOT, *path), encoding="utf-8") as file:
+        return file.read()
+
+
+@pytest.fixture(scope="module")
+def generate():
+    """docs/generate.py, with frit as its readers have it."""
+    if DOCS not in sys.path:
+        sys.path.insert(0, DOCS)
+    return importlib.import_module("generate")
+
+
+@pytest.fixture(autouse=True)
+def as_users_have_it():
+    with frit.config(eager_elems=131072, jit="auto"):
+        yield
+
+
+# ---- examples
+
+RUN = """
+import doctest, sys
+failed = tried = 0
+for path in sys.argv[1:]:
+    found = doctest.testfile(path, module_relative=False, encoding="utf-8", optionflags=doctest.ELLIPSIS)
+    failed, tried = failed + found.failed, tried + found.attempted
+print(tried)
+sys.exit(failed > 0)
+"""
+
+
+def with_examples(paths):
+    return [p for p in paths if ">>>" in read(p)]
+
+
+def run(*paths):
+    """Examples of files, in a process that is set as a user's."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("FRIT_") or k == "FRIT_CACHE_DIR"}
+    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    return subprocess.run([sys.executable, "-c", RUN, *paths], cwd=ROOT, env=env, capture_output=True, text=True)
+
+
+def test_examples_of_the_pages():
+    pages = with_examples(f"docs/{p}" for p in PAGES)
+    assert len(pages) >= 8
+    done = run(*pages)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert int(done.stdout.split()[-1]) >= 100      # so many there are
+
+
+def test_an_example_that_is_wrong_is_found(tmp_path):
+    page = tmp_path / "page.rst"
+    page.write_text(">>> import frit\n>>> float(frit.arange(3.0).sum())\n4.0\n")
+    assert run(str(page)).returncode == 1
+
+
+@pytest.mark.parametrize("name", [n for n in MODULES if ">>> " in read("python", "frit", n + ".py")])
+def test_examples_of_docstrings(name):
+    module = frit if name == "__init__" else importlib.import_module("frit." + name)
+    if isinstance(module, type(frit)) is False:        # frit.estimate is the function
+        module = sys.modules[module.__module__]
+    finder, runner = doctest.DocTestFinder(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    said = []
+    for test in finder.find(module, f"frit.{name}", module=module, globs={"frit": frit, "np": np}):
+        runner.run(test, out=said.append, clear_globs=False)
+    assert runner.tries > 0
+    assert not runner.failures, "".join(said)
+
+
+def test_programs_of_the_readme_run():
+    programs = re.findall(r"^```python\n(.*?)^```", read("README.md"), re.M | re.S)
+    assert programs
+    for program in programs:
+        done = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, capture_output=True, text=True,
+                              env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
+        assert done.returncode == 0, done.stderr
+
+
+# ---- generated pages
+
+def made_with(text):
+    """The versions that a page was made with."""
+    return re.search(r"NumPy (\d\S*?)\)", text)[1]
+
+
+def test_settings_page_is_frits_table(generate):
+    assert read("docs", "settings.rst") == generate.settings(), "run python docs/generate.py"
+    for s in frit.config.settings():
+        assert read("docs", "settings.rst").count(f"``{s['variable']}``\n") == 1
+
+
+def rows(page):
+    """{first cell: second cell} of all tables of a page"""
+    return dict(re.findall(r"^   \* - ``(.+?)``\n     - (.+)$", page, re.M))
+
+
+def test_api_page_is_what_frit_says(generate):
+    page = read("docs", "api.rst")
+    if made_with(page) != np.__version__:
+        pytest.skip(f"the page is of NumPy {made_with(page)}")
+    assert page == generate.api(), "run python docs/generate.py"
+
+
+def test_every_public_name_is_on_the_api_page(generate):
+    page = read("docs", "api.rst")
+    missing = [f"frit.{prefix}{name}" for prefix, _ in generate.PARTS for name, value in generate.public(prefix)
+               if generate.is_function(value) and prefix + name not in generate.OWN and f"``frit.{prefix}{name}``" not in page
+               and not newer(prefix + name)]
+    missing += [name for name, value in generate.public("") if not generate.is_function(value) and f"``{name}``" not in page and not newer(name)]
+    missing += [name for name in dir(frit.Tensor) if not name.startswith("_") and f"``{name}``" not in page and f"``{name}()``" not in page]
+    assert not missing, missing
+
+
+def newer(name):
+    """Whether another NumPy than the page's has it."""
+    return made_with(read("docs", "api.rst")) != np.__version__ and hasattr(np, name.partition(".")[0])
+
+
+def test_frits_tools_are_in_the_reference(generate):
+    text = read("docs", "reference.rst")
+    unseen = {"ways", "tuned"}      # of frit.config
+    assert not [n for n in generate.OWN - unseen if f"frit.{n}\n" not in text]
+    for module in ("cache", "config", "energy", "machine", "random", "testing"):
+        assert f"automodule:: frit.{module}\n" in text
+
+
+@pytest.mark.parametrize("name, how", [
+    ("frit.exp", "lazy"), ("frit.sum", "lazy"), ("frit.matmul", "lazy"), ("frit.nonzero", "immediate"), ("frit.eval", "immediate"),
+    ("frit.shape", "no values"), ("frit.sort", "NumPy"), ("frit.linalg.inv", "NumPy"), ("frit.fft.fft", "NumPy"), ("frit.linalg.norm", "lazy"),
+    ("masks in []", "immediate"), ("+ - * / // % **", "lazy"), ("numpy.asarray()", "immediate")])
+def test_known_answers(name, how):
+    assert rows(read("docs", "api.rst"))[name] == how
+
+
+FOR_FUNCTIONS = {"choose", "compress"}       # written in the graph after a look at their indices (_composed.py)
+
+
+def test_names_that_numpy_answers_are_the_tables(generate):
+    """The page asks frit; python/frit/_numpy.py is what NumPy is asked for. Both say the same of these."""
+    from frit._numpy import named
+    said = rows(read("docs", "api.rst"))
+    handed = {n for n in named("handed") - named("composed") if f"frit.{n}" in said and "." not in n}
+    assert len(handed) > 20
+    assert not [n for n in handed if said[f"frit.{n}"] != "NumPy" and n not in FOR_FUNCTIONS]
+
+
+def test_errors_page_is_what_examples_raise(generate):
+    page = read("docs", "errors.rst")
+    same = made_with(page) == np.__version__ and f"Python {sys.version_info[0]}.{sys.version_info[1]}," in page
+    if same:
+        assert page == generate.error_page(), "run python docs/generate.py"
+    else:       # words of Python's and NumPy's change
+        generate.error_page()
+
+
+# ---- every message has an example
+
+def patterns_of_c(path):
+    """(line, regular expression) of each message that a file of C raises."""
+    text = re.sub(r"/\*.*?\*/", lambda m: "\n" * m[0].count("\n"), read("csrc", path), flags=re.S)
+    for call in re.finditer(r"\b(PyErr_Format|PyErr_SetString|fr_fail|FAIL|fr_warn_once)\s*\(", text):
+        args = text[call.end():call.end() + 700].split(";")[0]
+        if call[1] == "fr_fail" and re.search(r"FR_(EBUG|ENOMEM|ENOTSUP|ERAISED|EASKED|EAGAIN|EINTR|EOS|EDEVICE)\b", args):
+            continue        # what no example shows, or the system's words
+        for found in re.finditer(r'((?:"(?:[^"\\]|\\.)*"\s*)+)', args):
+            words = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', found[1])).encode().decode("unicode_escape")
+            if len(words) > 8:
+                yield text.count("\n", 0, call.start()) + 1, pattern(words)
+
+
+def pattern(words):
+    parts = re.split(r"%(?:[-+ #0]*\d*(?:\.\d+|\.\*)?(?:hh|h|ll|l|z|j)?[diouxXeEfgGcspRSUAV]|%)", words)
+    parts = [re.sub(r"\s+", " ", p).replace("``", "''") for p in parts]       # (as the page has them)
+    return ".*".join(re.escape(p) for p in [*parts[:-1], parts[-1].rstrip()])
+
+
+def patterns_of_python(name):
+    """The same of a module of the package."""
+    tree = ast.parse(read("python", "frit", name + ".py"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+            text = node.exc.args[0]
+            parts = text.values if isinstance(text, ast.JoinedStr) else [text]
+            words = [re.escape(p.value) if isinstance(p, ast.Constant) and isinstance(p.value, str) else ".*" for p in parts]
+            if any(len(w) > 8 for w in words):
+                yield node.lineno, "".join(words)
+
+
+def messages():
+    folders = ("bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind", "runtime", "ir", "core", "jit", "base", "backends")
+    for folder in folders:
+        for name in sorted(glob.glob("*.c", root_dir=os.path.join(ROOT, "csrc", folder))):
+            for line, words in patterns_of_c(f"{folder}/{name}"):
+                yield f"{folder}/{name}:{line}", words
+    for name in MODULES:
+        for line, words in patterns_of_python(name):
+            yield f"{name}.py:{line}", words
+
+
+def test_every_message_has_an_example(generate):
+    """Messages of the sources are on the page of errors, or docs/error_examples.py says why they are not."""
+    page = "\n".join(line.strip().rstrip("`") for line in read("docs", "errors.rst").splitlines())
+    reasons = generate.errors.NOT_SHOWN
+    found = list(messages())
+    assert len(found) > 200
+    missing, used = [], set()
+    for place, words in found:
+        if re.search(words, page):
+            continue
+        said = re.sub(r"\\(.)", r"\1", words)
+        why = next((r for r, parts in reasons.items() if any(p in place or p in said for p in parts)), None)
+        if why is None:
+            missing.append(f"{place}: {said}")
+        used.add(why)
+    assert not missing, "\n".join(missing)
+    assert set(reasons) <= used, set(reasons) - used
+
+
+# ---- the site
+
+@pytest.mark.soak
+def test_site_is_built_without_a_warning(tmp_path):
+    pytest.importorskip("sphinx")
+    pytest.importorskip("furo")
+    # (Without a network: whatever asks for one fails.)
+    env = {**os.environ, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", "-E", "-b", "html", DOCS, str(tmp_path)],
+                          env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for page in PAGES:
+        text = (tmp_path / page.replace(".rst", ".html")).read_text(encoding="utf-8")
+        for link in re.findall(r'(?:src|href)="([^"#]+)', text):
+            if not link.startswith(("http:", "https:", "data:")):
+                assert (tmp_path / link.partition("?")[0]).exists(), f"{page}: {link}"
+        assert not re.findall(r'(?:src|<link[^>]* href)="https?:', text), page
+
+
+def test_links_between_files_lead_somewhere():
+    for path in ("README.md", "CONTRIBUTING.md", *(f"docs/{p}" for p in PAGES)):
+        text = read(path)
+        for link in re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"<img [^>]*src=\"([^\"]+)\"", text):
+            assert re.match(r"https?:", link) or os.path.exists(os.path.join(ROOT, os.path.dirname(path), link)), f"{path}: {link}"
+        for name in re.findall(r":doc:`(?:[^<`]*<)?(\w+)>?`", text):
+            assert f"{name}.rst" in PAGES, f"{path}: {name}"
+        for name in re.findall(r"``?((?:csrc|benchmarks|tests|docs|python)/[\w./]+\.(?:md|c|h|def|py|rst|svg))``?", text):
+            assert os.path.exists(os.path.join(ROOT, name)), f"{path}: {name}"
