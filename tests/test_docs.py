@@ -3,6 +3,7 @@ import ast
 import doctest
 import glob
 import importlib
+import json
 import os
 import re
 import subprocess
@@ -97,6 +98,37 @@ def test_programs_of_the_readme_run():
         done = subprocess.run([sys.executable, "-W", "error", "-c", program], cwd=ROOT, capture_output=True, text=True,
                               env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)})
         assert done.returncode == 0, done.stderr
+
+
+def test_figure_and_table_of_the_readme_are_drawn_of_what_is_kept():
+    from benchmarks import figure
+    with open(os.path.join(DOCS, "figures", "bench.json"), encoding="utf-8") as file:
+        kept = json.load(file)
+    assert read("docs", "figures", "bench.svg") == figure.drawn(kept), "run python -m benchmarks.figure"
+    with open(os.path.join(DOCS, "figures", "programs.json"), encoding="utf-8") as file:
+        programs = json.load(file)
+    assert figure.programs_table(programs) in read("README.md"), "run python -m benchmarks.figure --programs FILE"
+    for picture in kept, programs:
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", picture["date"]) and picture["machine"] and picture["commit"]
+
+
+def test_a_run_is_drawn_in_proportion(tmp_path):
+    from xml.etree import ElementTree
+
+    from benchmarks import figure
+    run = {"threads": {"1": {figure.ROWS[0]: {"numpy": 4.0, "frit accelerate": 1.0, "numexpr": 8.0, "copy": 1, "bytes": 1}},
+                       "2": {figure.ROWS[0]: {"numpy": 4.0, "frit accelerate": 9.0}}},
+           "date": "2026-01-01", "machine": "a <machine>", "processors": 2, "commit": "abc", "python": "3", "libraries": {"numpy": "2"}}
+    p = figure.picked(run)
+    assert p["rows"] == {figure.ROWS[0]: {"frit accelerate": 4.0, "numexpr": 0.5}} and p["threads"] == 1
+    tree = ElementTree.fromstring(figure.drawn(p))
+    bars = [r for r in tree.iter("{http://www.w3.org/2000/svg}rect") if r.get("height") == str(figure.BAR - 1)]
+    assert len(bars) == 2
+    one = figure.position(1, 0.5, 4.0)
+    assert float(bars[0].get("x")) == pytest.approx(one, abs=0.1)        # to the right of 1, twice as far as the other to the left
+    assert float(bars[0].get("width")) == pytest.approx(2 * float(bars[1].get("width")), abs=0.2)
+    with pytest.raises(SystemExit, match="none of the rows"):
+        figure.picked({"threads": {"1": {}}})
 
 
 # ---- generated pages

@@ -541,7 +541,8 @@ PyMethodDef fr_engine_methods[] = {
     {"eval", PLAIN(eval_all),
      "eval(*tensors)\n--\n\n"
      "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
-     "Returns its argument, or the tuple of them."},
+     "Returns its argument, or the tuple of them. What else they hold is left alone. MemoryError: the results or\n"
+     "temporaries do not fit; tensors are then as they were."},
     {"explain_text", PLAIN(explain_text),
      "explain_text(tensors, kind='plan', /)\n--\n\n"
      "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
