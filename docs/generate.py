@@ -174,7 +174,7 @@ NumPy
    frit computes the arguments and hands them to NumPy's function. New arrays among its results become tensors.
    ``frit.stats()["fallbacks"]`` counts these calls by name.
 
-Names in italics answer otherwise in a function that :func:`frit.accelerate` runs; the column says how. Arguments of a call that frit
+Where a call in a function that :func:`frit.accelerate` runs answers otherwise, the column says so. Arguments of a call that frit
 does not have, such as ``where=`` of a sum or a dtype that tensors do not have, make any of these calls NumPy's.
 :doc:`reference` describes the functions that are frit's own, and :doc:`fusion` which lazy operations become one kernel.
 
@@ -257,7 +257,7 @@ def block(text, kind="python"):
 def error_page():
     out = HEAD + title("Every error, with an example") + f"""\
 Look for the words of the message. Each example of this page has been run (Python {sys.version_info[0]}.{sys.version_info[1]},
-NumPy {np.__version__}), and what follows it is what it raised.
+NumPy {np.__version__}), and the comment below it is what it raised.
 
 An error of shapes, dtypes, axes or indices is raised at the line that makes it, as NumPy does: frit knows shapes and
 dtypes although values come later. Its type is NumPy's (``numpy.exceptions.AxisError`` is an IndexError and a
@@ -316,7 +316,7 @@ def plain_or_markup(text):
 
 
 def shown(code, message, meaning):
-    return block(code) + block(message, "text") + (plain_or_markup(meaning) + "\n\n" if meaning else "")
+    return block(f"{code}\n# {message}") + (plain_or_markup(meaning) + "\n\n" if meaning else "")
 
 
 PAGES = {"settings.rst": settings, "api.rst": api, "errors.rst": error_page}
