@@ -20,8 +20,8 @@ SERIES = (("frit accelerate", "frit", "#d1495b"), ("numexpr", "numexpr", "#8d96a
           ("torch", "torch", "#e0a030"), ("torch compile", "torch.compile", "#9a6fb0"))
 LEFT, RIGHT, TOP, BAR, GAP = 250, 60, 78, 9, 12
 WIDTH = 860
-STYLE = """text{font:13px system-ui,sans-serif;fill:#1f2328}.s{font-size:11px;fill:#59636e}.g{stroke:#d1d9e0}.o{stroke:#59636e}
-@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.s{fill:#9198a1}.g{stroke:#3d444d}.o{stroke:#9198a1}}"""
+STYLE = """text{font:13px system-ui,sans-serif;fill:#1f2328}.s{font-size:11px;fill:#59636e}.g{stroke:#d1d9e0}.o{stroke:#59636e}.b{fill:#fff}
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.s{fill:#9198a1}.g{stroke:#3d444d}.o{stroke:#9198a1}.b{fill:#0d1117}}"""
 
 
 def picked(saved):
@@ -54,7 +54,7 @@ def drawn(p):
     height_of_row = BAR * len(series) + GAP
     height = TOP + height_of_row * len(p["rows"]) + 52
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Speed of frit and other libraries, '
-           f'NumPy is 1"><style>{STYLE}</style>',
+           f'NumPy is 1"><style>{STYLE}</style><rect width="{WIDTH}" height="{height}" class="b"/>',
            f'<text x="12" y="22">Times NumPy\'s speed, {p["threads"]} thread{"s" * (p["threads"] > 1)}, later calls (longer is faster)</text>']
     x = 12
     for _, name, colour in series:

@@ -17,7 +17,6 @@ extensions = ["sphinx.ext.autodoc"]
 exclude_patterns = ["_build"]
 html_theme = "furo"         # light and dark, and nothing from other servers
 html_title = f"frit {release}"
-html_static_path = ["_static"]
 html_theme_options = {"source_repository": "", "light_css_variables": {"font-stack": "sans-serif"},
                       "dark_css_variables": {"font-stack": "sans-serif"}}
 html_copy_source = html_show_sphinx = False
