@@ -14,25 +14,30 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(ROOT, "docs", "figures")
 ROWS = ("a*b+c f32 1 M", "gelu f32 1 M", "Black-Scholes f64 1 M", "sum(a*b) f32 1 M", "variance f32 1 M", "log-sum-exp f32 1 M",
-        "softmax of rows f32 4096x1024", "layer norm forward f32 4096x1024", "5-point stencil f64 2000x2000", "Adam step, 20 tensors f32 1.1 M")
+        "softmax of rows f32 4096x1024", "layer norm forward f32 4096x1024", "5-point stencil f64 2000x2000",
+        "Adam step, 20 tensors f32 1.1 M")
 # Colours that are told apart on white and on black, also by those who see few of them.
-SERIES = (("frit accelerate", "frit", "#d1495b"), ("numexpr", "numexpr", "#8d96a3"), ("numba", "Numba", "#2e9e6b"), ("jax", "JAX", "#3d7ebf"),
+SERIES = (("frit accelerate", "frit", "#d1495b"), ("numexpr", "numexpr", "#8d96a3"), ("numba", "Numba", "#2e9e6b"),
+          ("jax", "JAX", "#3d7ebf"),
           ("torch", "torch", "#e0a030"), ("torch compile", "torch.compile", "#9a6fb0"))
 LEFT, RIGHT, TOP, BAR, GAP = 250, 60, 78, 9, 12
 WIDTH = 860
-STYLE = """text{font:13px system-ui,sans-serif;fill:#1f2328}.s{font-size:11px;fill:#59636e}.g{stroke:#d1d9e0}.o{stroke:#59636e}.b{fill:#fff}
+STYLE = """text{font:13px system-ui,sans-serif;fill:#1f2328}.s{font-size:11px;fill:#59636e}.g{stroke:#d1d9e0}.o{stroke:#59636e}
+.b{fill:#fff}
 @media(prefers-color-scheme:dark){text{fill:#f0f6fc}.s{fill:#9198a1}.g{stroke:#3d444d}.o{stroke:#9198a1}.b{fill:#0d1117}}"""
 
 
 def picked(saved):
-    """What of a run is drawn: {"rows": {row: {library: speed}}} of its smallest number of threads, which others disturb least, and where it was made."""
+    """What of a run is drawn: {"rows": {row: {library: speed}}} of its smallest number of threads, which others disturb least, and
+    where it was made."""
     threads = min(saved["threads"], key=int)
     table = saved["threads"][threads]
     rows = {row: {name: round(table[row]["numpy"] / table[row][name], 3) for name, _, _ in SERIES if name in table[row]}
             for row in ROWS if row in table and "numpy" in table[row]}
     if not rows:
         raise SystemExit(f"the run has none of the rows that are drawn: {', '.join(ROWS)}")
-    return {"threads": int(threads), "rows": rows, **{k: saved.get(k) for k in ("commit", "date", "machine", "processors", "python", "libraries")}}
+    return {"threads": int(threads), "rows": rows, **{k: saved.get(k) for k in ("commit", "date", "machine", "processors",
+                                                                                "python", "libraries")}}
 
 
 def position(speed, least, most):
@@ -53,9 +58,11 @@ def drawn(p):
     series = [s for s in SERIES if any(s[0] in row for row in p["rows"].values())]
     height_of_row = BAR * len(series) + GAP
     height = TOP + height_of_row * len(p["rows"]) + 52
-    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Speed of frit and other libraries, '
+    out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="Speed of frit and '
+           f'other libraries, '
            f'NumPy is 1"><style>{STYLE}</style><rect width="{WIDTH}" height="{height}" class="b"/>',
-           f'<text x="12" y="22">Times NumPy\'s speed, {p["threads"]} thread{"s" * (p["threads"] > 1)}, later calls (longer is faster)</text>']
+           f'<text x="12" y="22">Times NumPy\'s speed, {p["threads"]} thread{"s" * (p["threads"] > 1)}, later calls (longer is '
+           f'faster)</text>']
     x = 12
     for _, name, colour in series:
         out.append(f'<rect x="{x}" y="36" width="11" height="11" fill="{colour}"/><text x="{x + 16}" y="46">{name}</text>')
@@ -72,12 +79,15 @@ def drawn(p):
         for name, _, colour in series:
             if name in speeds:
                 at = position(speeds[name], least, most)
-                out.append(f'<rect x="{min(one, at):.1f}" y="{y}" width="{max(abs(at - one), 1):.1f}" height="{BAR - 1}" fill="{colour}"/>'
-                           f'<text x="{max(one, at) + 4:.1f}" y="{y + BAR - 1}" class="s" style="font-size:9px">{speeds[name]:.2g}</text>')
+                out.append(f'<rect x="{min(one, at):.1f}" y="{y}" width="{max(abs(at - one), 1):.1f}" height="{BAR - 1}" '
+                           f'fill="{colour}"/>'
+                           f'<text x="{max(one, at) + 4:.1f}" y="{y + BAR - 1}" class="s" '
+                           f'style="font-size:9px">{speeds[name]:.2g}</text>')
             y += BAR
         y += GAP
     versions = ", ".join(f"{k} {v}" for k, v in sorted((p["libraries"] or {}).items()) if k != "frit")
-    out += [f'<text x="12" y="{height - 24}" class="s">{escaped(p["machine"])}, {p["processors"]} processors, {p["date"]}, commit {p["commit"]}'
+    out += [f'<text x="12" y="{height - 24}" class="s">{escaped(p["machine"])}, {p["processors"]} processors, {p["date"]}, '
+            f'commit {p["commit"]}'
             ' (python -m benchmarks.table)</text>',
             f'<text x="12" y="{height - 8}" class="s">Python {p["python"]}, {escaped(versions)}</text>', "</svg>"]
     return "\n".join(out) + "\n"
@@ -85,12 +95,15 @@ def drawn(p):
 
 # What is in the README's table: a program's name, and what it is.
 PROGRAMS = {
-    "bandits": "multi-armed bandits", "boids": "flocking birds", "reaction": "reaction and diffusion", "gamblers_problem": "dynamic programming",
-    "hidden_markov": "hidden Markov model", "particle_filter": "particle filter", "finite_volume": "finite-volume fluid", "pico_gpt": "GPT-2",
+    "bandits": "multi-armed bandits", "boids": "flocking birds", "reaction": "reaction and diffusion",
+    "gamblers_problem": "dynamic programming",
+    "hidden_markov": "hidden Markov model", "particle_filter": "particle filter", "finite_volume": "finite-volume fluid",
+    "pico_gpt": "GPT-2",
     "mandelbrot": "Mandelbrot set", "lattice_boltzmann": "lattice Boltzmann fluid", "smoke": "smoke", "nbody": "bodies by gravity",
     "simple_conv": "convolutional network", "char_rnn_script": "character RNN", "multi_layer_adam": "network, by Adam",
     "map_and_place": "robot that maps and places itself", "kalman": "Kalman filter", "joelnet": "network of layers",
-    "two_layer": "network, 78 % products of matrices", "sieve": "sieve of Eratosthenes", "vector_machine": "relevance vector machine"}
+    "two_layer": "network, 78 % products of matrices", "sieve": "sieve of Eratosthenes",
+    "vector_machine": "relevance vector machine"}
 
 
 def programs_table(saved):
@@ -100,8 +113,10 @@ def programs_table(saved):
         r = saved["programs"].get(name)
         if r is not None:
             bits = "NumPy's bits" if r["bits"] == "=" else "close"
-            rows.append(f"| {what} ({r['repository']}, {r['author']}) | {r['step_ms']:.3g} | {r['steady']:.1f} | {r['total']:.1f} | {bits} |")
-    head = ["| program | NumPy, ms a step | times NumPy's speed, later steps | all steps, with the first | results |", "|---|---|---|---|---|"]
+            rows.append(f"| {what} ({r['repository']}, {r['author']}) | {r['step_ms']:.3g} | {r['steady']:.1f} | "
+                        f"{r['total']:.1f} | {bits} |")
+    head = ["| program | NumPy, ms a step | times NumPy's speed, later steps | all steps, with the first | results |",
+            "|---|---|---|---|---|"]
     return "\n".join(head + rows) + "\n"
 
 

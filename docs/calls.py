@@ -1,7 +1,7 @@
 """How a public function answers: it is called with small arguments, and frit's own counts say what came of that.
 
-`answer(module, name)` gives "lazy", "immediate", "no values" or "NumPy" for a call by its name, with tensors, and `accelerated(module, name)`
-the same of the call in an accelerated function, with arrays. docs/generate.py makes the table of docs/api.rst of them."""
+`answer(name)` gives "lazy", "immediate", "no values" or "NumPy" for a call with tensors, and `accelerated(name, ...)` the same of
+the call in an accelerated function, with arrays. docs/generate.py makes the table of docs/api.rst of them."""
 import io
 import os
 import re
@@ -33,8 +33,10 @@ OWN = {name: text for names, text in {
     "busday_count": "'2026-01-05', '2026-01-09'", "busday_offset": "'2026-01-05', 1", "is_busday": "'2026-01-05'",
     "isnat": "np.array(['NaT'], 'M8[s]')", "can_cast promote_types": "'i4', 'f8'",
     "choose": "b.astype('i8'), [x, x]", "clip": "x, 0.6, 1.0", "common_type": "v", "compress": "v > 1, v", "extract": "x > 1, x",
-    "concat concatenate stack vstack hstack dstack column_stack row_stack": "[x, x]", "convolve correlate": "v, v[:3]", "copyto": "x, 1.0",
-    "cross": "a, a", "cumulative_sum cumulative_prod": "v", "datetime_data": "'M8[s]'", "datetime_as_string": "np.datetime64('2026-01-01')",
+    "concat concatenate stack vstack hstack dstack column_stack row_stack": "[x, x]", "convolve correlate": "v, v[:3]",
+    "copyto": "x, 1.0",
+    "cross": "a, a", "cumulative_sum cumulative_prod": "v", "datetime_data": "'M8[s]'",
+    "datetime_as_string": "np.datetime64('2026-01-01')",
     "delete": "v, 1", "diag_indices tri tril_indices triu_indices identity eye": "4", "diag_indices_from": "x", "digitize": "v, t",
     "dot inner outer matmul vdot vecdot": "v, v", "matvec": "m, v", "vecmat": "v, m", "multi_dot": "[x, x]",
     "einsum": "'ij,jk->ik', x, x", "einsum_path": "'ij,jk->ik', x, x",
@@ -45,17 +47,26 @@ OWN = {name: text for names, text in {
     "gcd lcm": "j, j", "geomspace linspace logspace": "1.0, 2.0, 9", "heaviside": "x, 0.5", "histogram histogram_bin_edges": "v",
     "histogram2d": "v, v", "histogramdd": "a", "in1d isin intersect1d setdiff1d setxor1d union1d": "j, j[:3]", "indices": "(2, 3)",
     "insert": "v, 1, 2.0", "interp": "v, t, t", "isdtype": "np.dtype('f8'), 'real floating'", "issubdtype": "'f8', np.floating",
-    "isrealobj iscomplexobj isscalar iterable": "x", "ix_": "j, j", "kron": "v, v", "ldexp": "x, i", "left_shift right_shift": "i, i",
-    "lexsort": "[v, v]", "load": "NPY", "mask_indices": "3, np.triu", "memmap": "FILE", "meshgrid": "v, v", "min_scalar_type": "1", "mintypecode": "'df'",
-    "moveaxis": "x, 0, 1", "nanpercentile percentile": "x, 50", "nanquantile quantile": "x, 0.5", "nested_iters": "x, [[0], [1]]", "nextafter": "x, x",
-    "packbits": "b", "pad": "x, 1", "partition argpartition": "v, 3", "piecewise": "x, [x > 1], [1.0]", "place putmask": "x, x > 1, v",
-    "poly roots": "v[:4]", "polyadd polydiv polymul polysub polyval": "v[:3], v[:4]", "polyder polyint": "v[:4]", "polyfit": "v, v, 1",
-    "power": "x, x", "put": "v, j, 1.0", "put_along_axis": "v, j, 1.0, 0", "random_bits random_normal random_uniform": "j.astype('u8'), np.uint64(3)",
-    "ravel_multi_index": "(j, j), (9, 9)", "repeat": "v, 2", "reshape": "x, (N * N,)", "resize": "v, (2, 3)", "roll": "x, 1", "rollaxis": "x, 1",
+    "isrealobj iscomplexobj isscalar iterable": "x", "ix_": "j, j", "kron": "v, v", "ldexp": "x, i",
+    "left_shift right_shift": "i, i",
+    "lexsort": "[v, v]", "load": "NPY", "mask_indices": "3, np.triu", "memmap": "FILE", "meshgrid": "v, v", "min_scalar_type": "1",
+    "mintypecode": "'df'",
+    "moveaxis": "x, 0, 1", "nanpercentile percentile": "x, 50", "nanquantile quantile": "x, 0.5", "nested_iters": "x, [[0], [1]]",
+    "nextafter": "x, x",
+    "packbits": "b", "pad": "x, 1", "partition argpartition": "v, 3", "piecewise": "x, [x > 1], [1.0]",
+    "place putmask": "x, x > 1, v",
+    "poly roots": "v[:4]", "polyadd polydiv polymul polysub polyval": "v[:3], v[:4]", "polyder polyint": "v[:4]",
+    "polyfit": "v, v, 1",
+    "power": "x, x", "put": "v, j, 1.0", "put_along_axis": "v, j, 1.0, 0",
+    "random_bits random_normal random_uniform": "j.astype('u8'), np.uint64(3)",
+    "ravel_multi_index": "(j, j), (9, 9)", "repeat": "v, 2", "reshape": "x, (N * N,)", "resize": "v, (2, 3)", "roll": "x, 1",
+    "rollaxis": "x, 1",
     "save savetxt": "OUT, v", "savez savez_compressed": "OUT, v", "searchsorted": "t, v", "select": "[x > 1], [x]",
     "shape size ndim": "x", "split array_split": "v, 2", "hsplit vsplit": "x, 2", "dsplit": "s, 2",
-    "swapaxes": "x, 0, 1", "take": "v, [1, 2]", "take_along_axis": "v, np.arange(9), 0", "tensordot": "x, x", "tile": "v, 2", "tril_indices_from triu_indices_from": "x",
-    "trim_zeros": "v", "typename": "'d'", "unpackbits": "u", "unravel_index": "j, (9, 9)", "vander": "v[:3]", "where": "x > 1, x, x",
+    "swapaxes": "x, 0, 1", "take": "v, [1, 2]", "take_along_axis": "v, np.arange(9), 0", "tensordot": "x, x", "tile": "v, 2",
+    "tril_indices_from triu_indices_from": "x",
+    "trim_zeros": "v", "typename": "'d'", "unpackbits": "u", "unravel_index": "j, (9, 9)", "vander": "v[:3]",
+    "where": "x > 1, x, x",
     "eval": "x", "sort_complex": "v", "angle conj conjugate imag iscomplex isreal real real_if_close": "z", "round around fix": "x",
     # numpy.linalg
     "linalg.cross": "a, a", "linalg.cholesky linalg.eigh linalg.eigvalsh": "h", "linalg.lstsq linalg.solve": "m, v",
@@ -65,29 +76,40 @@ OWN = {name: text for names, text in {
     "fft.fftfreq fft.rfftfreq": "8",
     # numpy.random, and streams of Philox
     "random.choice random.permutation random.shuffle": "v", "random.default_rng random.philox random.seed": "3",
-    "random.randint random.random_integers": "9", "random.bytes": "3", "random.beta": "1.0, 2.0", "random.binomial random.negative_binomial": "5, 0.5",
+    "random.randint random.random_integers": "9", "random.bytes": "3", "random.beta": "1.0, 2.0",
+    "random.binomial random.negative_binomial": "5, 0.5",
     "random.dirichlet": "[1.0, 2.0]", "random.multinomial": "5, [0.5, 0.5]", "random.multivariate_normal": "[0.0], [[1.0]]",
-    "random.hypergeometric": "5, 5, 5", "random.noncentral_chisquare random.wald random.f": "1.0, 2.0", "random.triangular": "0.0, 1.0, 2.0",
+    "random.hypergeometric": "5, 5, 5", "random.noncentral_chisquare random.wald random.f": "1.0, 2.0",
+    "random.triangular": "0.0, 1.0, 2.0",
     "random.noncentral_f": "1.0, 2.0, 1.0", "random.vonmises": "0.0, 1.0",
-    "random.zipf random.pareto random.power random.weibull random.standard_gamma random.standard_t random.chisquare random.gamma": "2.0",
+    "random.zipf random.pareto random.power random.weibull random.standard_gamma random.standard_t": "2.0",
+    "random.chisquare random.gamma": "2.0",
     "random.geometric random.logseries": "0.5", "random.rand random.randn": "3, 3",
-    "random.random random.random_sample random.ranf random.sample random.standard_normal random.standard_cauchy random.standard_exponential": "9",
-    "random.uniform random.normal random.exponential random.gumbel random.laplace random.logistic random.lognormal random.rayleigh random.poisson": "",
+    "random.random random.random_sample random.ranf random.sample random.standard_normal random.standard_cauchy "
+    "random.standard_exponential": "9",
+    "random.uniform random.normal random.exponential random.gumbel random.laplace random.logistic random.lognormal "
+    "random.rayleigh random.poisson": "",
     "random.get_state random.get_bit_generator": "", "random.set_state": "np.random.get_state()",
 }.items() for name in names.split()}
 # These make no call that is a question of arrays: what they do is no matter of this process alone, or takes minutes.
-NOT_CALLED = frozenset("test linalg.test fft.test random.test show_runtime show_config setbufsize seterr seterrcall set_printoptions random.set_bit_generator".split())
+NOT_CALLED = frozenset("test linalg.test fft.test random.test show_runtime show_config setbufsize seterr seterrcall "
+                       "set_printoptions random.set_bit_generator".split())
 METHODS = {name: text for names, text in {
-    "argpartition partition": "3", "astype": "'f4'", "choose": "[x] * 9", "clip": "0.6, 1.0", "compress": "[True] * N, 0", "dot": "m",
+    "argpartition partition": "3", "astype": "'f4'", "choose": "[x] * 9", "clip": "0.6, 1.0", "compress": "[True] * N, 0",
+    "dot": "m",
     "dump tofile": "OUT", "fill": "1.0", "getfield": "'f8'", "item": "1, 2", "put": "[1], 2.0", "repeat": "2", "reshape": "-1",
-    "resize": "(N, N)", "searchsorted": "v", "setfield": "1.0, 'f8'", "setflags": "", "swapaxes": "0, 1", "take": "[1, 2]", "to_device": "'cpu'",
+    "resize": "(N, N)", "searchsorted": "v", "setfield": "1.0, 'f8'", "setflags": "", "swapaxes": "0, 1", "take": "[1, 2]",
+    "to_device": "'cpu'",
     "view": "'i8'", "squeeze": "",
 }.items() for name in names.split()}
 OPERATORS = {
-    "x + x": "+ - * / // % **", "i << i": "<< >> & | ^", "-x": "- + abs() of one", "~b": "~", "x < x": "< <= == != >= >", "x @ x": "@",
+    "x + x": "+ - * / // % **", "i << i": "<< >> & | ^", "-x": "- + abs() of one", "~b": "~", "x < x": "< <= == != >= >",
+    "x @ x": "@",
     "x[1:, ::2]": "slices, integers, None, ... in []", "x[[1, 2]]": "arrays of indices in []", "x[x > 1]": "masks in []",
-    "set_(x, 0, 1.0)": "assignment to []", "float(x[1, 1])": "float() int() bool()", "str(x)": "print() str()", "repr(v)": "repr()", "list(v)": "iteration of one axis",
-    "list(x)": "iteration of rows", "np.asarray(x)": "numpy.asarray()", "len(x)": "len()", "x.shape": ".shape .dtype .ndim .size .strides",
+    "set_(x, 0, 1.0)": "assignment to []", "float(x[1, 1])": "float() int() bool()", "str(x)": "print() str()",
+    "repr(v)": "repr()", "list(v)": "iteration of one axis",
+    "list(x)": "iteration of rows", "np.asarray(x)": "numpy.asarray()", "len(x)": "len()",
+    "x.shape": ".shape .dtype .ndim .size .strides",
 }
 
 

@@ -41,7 +41,8 @@ def without_missing(app, docname, source):
     if docname == "index":
         found = app.project.docnames
         source[0] = "\n".join(line for line in source[0].split("\n")
-                              if "*" not in line or not line.startswith("   ") or any(fnmatch.fnmatch(n, line.strip()) for n in found))
+                              if "*" not in line or not line.startswith("   ") or any(fnmatch.fnmatch(n,
+                                                                                                      line.strip()) for n in found))
 
 
 def as_markup(app, what, name, obj, options, lines):

@@ -41,7 +41,8 @@ def table(columns, rows, widths=""):
     for row in (columns, *rows):
         for i, cell in enumerate(row):
             lines = str(cell).split("\n")
-            out += ("   * - " if i == 0 else "     - ") + lines[0] + "\n" + "".join(f"       {line}".rstrip() + "\n" for line in lines[1:])
+            out += ("   * - " if i == 0 else "     - ") + lines[0] + "\n"
+            out += "".join(f"       {line}".rstrip() + "\n" for line in lines[1:])
     return out + "\n"
 
 
@@ -86,7 +87,8 @@ them. ``frit.config.tuned()`` gives this table as dicts.
 
 """
     out += table(("name", "default", "from", "to", "unit", "what it is"),
-                 [(literal(t["name"]), t["default"], t["least"], t["most"], plain(t["unit"]), plain(t["measured"])) for t in frit.config.tuned()],
+                 [(literal(t["name"]), t["default"], t["least"], t["most"], plain(t["unit"]),
+                   plain(t["measured"])) for t in frit.config.tuned()],
                  "16 9 7 12 10 46")
     out += title("Ways of answering", "-") + """\
 A call, an operation or an evaluation is answered in the first of these ways that fits. ``frit.stats()`` counts by these
@@ -185,7 +187,8 @@ does not have, such as ``where=`` of a sum or a dtype that tensors do not have, 
     for name in sorted(n for n in dir(frit.Tensor) if not n.startswith("_")):
         how = calls.method(name)
         rows.append((f"``{name}``" + ("``()``" if callable(getattr(frit.Tensor, name)) else ""), how))
-    out += title("Methods and attributes of a Tensor", "-") + table(("name", "how"), [(a.replace("````", ""), b) for a, b in rows], "70 30")
+    out += title("Methods and attributes of a Tensor", "-") + table(("name", "how"), [(a.replace("````", ""), b) for a, b in rows],
+                                                                    "70 30")
     for prefix, module in PARTS:
         rows = []
         for name in functions(prefix):
@@ -194,7 +197,8 @@ does not have, such as ``where=`` of a sum or a dtype that tensors do not have, 
             rows.append((shown, how + (f"; accelerated: {inside}" if inside else ""), summary(prefix + name, how)))
         out += title(f"Functions of {module}", "-") + table(("name", "how", "what it is"), rows, "30 20 50")
     out += title("Everything else in frit", "-")
-    kinds = {"Frit's own tools (:doc:`reference`)": [], "Modules": [], "Types that are NumPy's": [], "Types that are frit's": [], "Constants and objects": []}
+    kinds = {"Frit's own tools (:doc:`reference`)": [], "Modules": [], "Types that are NumPy's": [], "Types that are frit's": [],
+             "Constants and objects": []}
     for name, value in public(""):
         if name in OWN or (callable(value) and name in ("cache", "config")):
             kinds["Frit's own tools (:doc:`reference`)"].append(name)

@@ -18,7 +18,8 @@ from .common import ROOT
 
 DOCS = os.path.join(ROOT, "docs")
 PAGES = sorted(glob.glob("*.rst", root_dir=DOCS))
-MODULES = [n[:-3] for n in sorted(os.listdir(os.path.join(ROOT, "python", "frit"))) if n.endswith(".py") and not n.startswith("__main__")]
+MODULES = [n[:-3] for n in sorted(os.listdir(os.path.join(ROOT, "python",
+                                                          "frit"))) if n.endswith(".py") and not n.startswith("__main__")]
 
 
 def read(*path):
@@ -118,7 +119,8 @@ def test_a_run_is_drawn_in_proportion(tmp_path):
     from benchmarks import figure
     run = {"threads": {"1": {figure.ROWS[0]: {"numpy": 4.0, "frit accelerate": 1.0, "numexpr": 8.0, "copy": 1, "bytes": 1}},
                        "2": {figure.ROWS[0]: {"numpy": 4.0, "frit accelerate": 9.0}}},
-           "date": "2026-01-01", "machine": "a <machine>", "processors": 2, "commit": "abc", "python": "3", "libraries": {"numpy": "2"}}
+           "date": "2026-01-01", "machine": "a <machine>", "processors": 2, "commit": "abc", "python": "3",
+           "libraries": {"numpy": "2"}}
     p = figure.picked(run)
     assert p["rows"] == {figure.ROWS[0]: {"frit accelerate": 4.0, "numexpr": 0.5}} and p["threads"] == 1
     tree = ElementTree.fromstring(figure.drawn(p))
@@ -161,8 +163,10 @@ def test_every_public_name_is_on_the_api_page(generate):
     missing = [f"frit.{prefix}{name}" for prefix, _ in generate.PARTS for name, value in generate.public(prefix)
                if generate.is_function(value) and prefix + name not in generate.OWN and f"``frit.{prefix}{name}``" not in page
                and not newer(prefix + name)]
-    missing += [name for name, value in generate.public("") if not generate.is_function(value) and f"``{name}``" not in page and not newer(name)]
-    missing += [name for name in dir(frit.Tensor) if not name.startswith("_") and f"``{name}``" not in page and f"``{name}()``" not in page]
+    missing += [name for name, value in generate.public("")
+                if not generate.is_function(value) and f"``{name}``" not in page and not newer(name)]
+    missing += [name for name in dir(frit.Tensor)
+                if not name.startswith("_") and f"``{name}``" not in page and f"``{name}()``" not in page]
     assert not missing, missing
 
 
@@ -181,7 +185,8 @@ def test_frits_tools_are_in_the_reference(generate):
 
 @pytest.mark.parametrize("name, how", [
     ("frit.exp", "lazy"), ("frit.sum", "lazy"), ("frit.matmul", "lazy"), ("frit.nonzero", "immediate"), ("frit.eval", "immediate"),
-    ("frit.shape", "no values"), ("frit.sort", "NumPy"), ("frit.linalg.inv", "NumPy"), ("frit.fft.fft", "NumPy"), ("frit.linalg.norm", "lazy"),
+    ("frit.shape", "no values"), ("frit.sort", "NumPy"), ("frit.linalg.inv", "NumPy"), ("frit.fft.fft", "NumPy"),
+    ("frit.linalg.norm", "lazy"),
     ("masks in []", "immediate"), ("+ - * / // % **", "lazy"), ("numpy.asarray()", "immediate")])
 def test_known_answers(name, how):
     assert rows(read("docs", "api.rst"))[name] == how
@@ -242,7 +247,8 @@ def patterns_of_python(name):
 
 
 def messages():
-    folders = ("bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind", "runtime", "ir", "core", "jit", "base", "backends")
+    folders = ("bind/base", "bind/numpy", "bind/tensor", "bind/accelerate", "bind", "runtime", "ir", "core", "jit", "base",
+               "backends")
     for folder in folders:
         for name in sorted(glob.glob("*.c", root_dir=os.path.join(ROOT, "csrc", folder))):
             for line, words in patterns_of_c(f"{folder}/{name}"):
@@ -279,7 +285,8 @@ def test_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("furo")
     # (Without a network: whatever asks for one fails.)
     env = {**os.environ, "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
-    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", "-E", "-b", "html", DOCS, str(tmp_path)],
+    done = subprocess.run([sys.executable, "-m", "sphinx", "-q", "-W", "-n", "--keep-going", "-E", "-b", "html", DOCS,
+                           str(tmp_path)],
                           env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     for page in PAGES:
