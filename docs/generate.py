@@ -1,13 +1,17 @@
-"""Writes the generated pages of the documentation: python docs/generate.py
+"""Writes the generated pages of the documentation: python docs/generate.py [--check] [PAGE...]
 
 settings.rst is of frit.config, which has it of csrc/base/*.def; api.rst asks every public function how it answers (calls.py);
-errors.rst shows what each example raises (error_examples.py). tests/test_docs.py compares the pages with these functions."""
+errors.rst shows what each example raises (error_examples.py). --check writes nothing and says which pages are others: of one that
+another Python or NumPy made only whether it can be made, for their words and names change."""
+import atexit
 import contextlib
+import difflib
 import importlib
 import inspect
 import io
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +20,11 @@ import warnings
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 if FOLDER not in sys.path:
     sys.path.insert(0, FOLDER)
+if __name__ == "__main__":      # as frit comes, whatever is set here, and away from what this user's cache has
+    for variable in [v for v in os.environ if v.startswith("FRIT_")]:
+        del os.environ[variable]
+    os.environ["FRIT_CACHE_DIR"] = tempfile.mkdtemp(prefix="frit-docs-cache-")
+    atexit.register(shutil.rmtree, os.environ["FRIT_CACHE_DIR"], ignore_errors=True)
 
 import numpy as np  # noqa: E402
 
@@ -326,12 +335,28 @@ def shown(code, message, meaning):
 PAGES = {"settings.rst": settings, "api.rst": api, "errors.rst": error_page}
 
 
-def main(names):
-    for name in names or PAGES:
-        text = PAGES[name]()
-        with open(os.path.join(FOLDER, name), "w", encoding="utf-8") as file:
-            file.write(text)
+def made_with(text):
+    """The versions that a page names."""
+    return re.findall(r"\bPython \d+\.\d+|\bNumPy \d+\.\d+\S*?(?=[),])", text)
+
+
+def main(arguments):
+    checks, others = "--check" in arguments, []
+    for name in [a for a in arguments if not a.startswith("-")] or PAGES:
+        text, path = PAGES[name](), os.path.join(FOLDER, name)
+        if not checks:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+            continue
+        with open(path, encoding="utf-8") as file:
+            before = file.read()
+        if before != text and made_with(before) == made_with(text):
+            others.append(name)
+            print(*difflib.unified_diff(before.splitlines(), text.splitlines(), name, "now", n=0, lineterm=""), sep="\n")
+    if others:
+        print("run python docs/generate.py:", *others)
+    return 1 if others else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

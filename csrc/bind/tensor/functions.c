@@ -810,7 +810,8 @@ PyMethodDef fr_functions_methods[] = {
      "divmod(x1, x2, /)\n--\n\n(floor_divide(x1, x2), remainder(x1, x2)); shapes broadcast, dtypes promote. The bits are\n"
      "NumPy's."},
     {"modf", FR_FAST(modf_function),
-     "modf(x, /)\n--\n\nFraction and whole part of floats, both with the sign of x."},
+     "modf(x, /)\n--\n\n"
+     "Fraction and whole part of floats, both with the sign, shape and dtype of x; of others by NumPy."},
     {"frexp", FR_FAST(frexp_function),
      "frexp(x, /)\n--\n\nMantissa and exponent: x = mantissa * 2**exponent. Computed by NumPy."},
     {NULL, NULL, 0, NULL},

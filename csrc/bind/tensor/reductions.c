@@ -244,6 +244,8 @@ PyMethodDef fr_reductions_methods[] = {
     {"cummin", FR_FAST(reduce_cummin),
      "cummin(a, axis=None)\n--\n\nSmallest element so far; see cummax. In NumPy it is minimum.accumulate."},
     {"trace", FR_FAST(fr_reductions_trace),
-     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\nSum of a diagonal."},
+     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\n"
+     "Sum of a diagonal of two axes, NumPy's bits; bool and integers become 64 bits wide. Raises ValueError with fewer than two\n"
+     "axes or for equal ones, AxisError beyond ndim."},
     {NULL, NULL, 0, NULL},
 };
