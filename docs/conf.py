@@ -1,7 +1,5 @@
 """Sphinx's settings: `make docs` builds the site into build/docs, and needs no network."""
 import fnmatch
-import glob
-import importlib.util
 import os
 import re
 import sys
@@ -13,7 +11,7 @@ import frit  # noqa: E402
 project = "frit"
 copyright = "frit contributors, BSD-3-Clause"
 version = release = frit.__version__
-extensions = ["sphinx.ext.autodoc"]
+extensions = ["sphinx.ext.autodoc", "notebook_pages"]
 exclude_patterns = ["_build"]
 html_theme = "furo"         # light and dark, and nothing from other servers
 html_title = f"frit {release}"
@@ -26,23 +24,14 @@ autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-# Notebooks are pages where what reads them is installed; their outputs are those that are in them.
-if importlib.util.find_spec("myst_nb") and glob.glob(os.path.join(HERE, "notebooks", "*.ipynb")):
-    extensions.append("myst_nb")
-    nb_execution_mode = "off"
-else:
-    exclude_patterns.append("notebooks")
-
 
 def without_missing(app, docname, source):
     """Pages that others add may not be there yet: a pattern of index.rst that fits none is left out, which would be a warning."""
     if docname == "index":
         found = app.project.docnames
-        source[0] = "\n".join(line for line in source[0].split("\n")
-                              if "*" not in line or not line.startswith("   ") or any(fnmatch.fnmatch(n,
-                                                                                                      line.strip()) for n in found))
+        lines = source[0].split("\n")
+        source[0] = "\n".join(line for line in lines if not re.match(r" +\S*\*", line)
+                              or any(fnmatch.fnmatch(name, line.strip()) for name in found))
 
 
 def as_markup(app, what, name, obj, options, lines):

@@ -269,6 +269,25 @@ def test_every_message_has_an_example(generate):
 
 # ---- the site
 
+def test_notebooks_become_pages(generate):
+    import notebook_pages
+    text = "# Of `frit`s\n\nSee [the *tour*](tour.ipynb), [it](https://x.org/y_z) and `a*b`s, 2 * 3.\n- one\n- two"
+    assert notebook_pages.markdown(text).split("\n") == [
+        "", r"Of ``frit``\ s", "=" * 14, "", "",
+        r"See :doc:`the *tour* <tour>`, `it <https://x.org/y_z>`__ and ``a*b``\ s, 2 \* 3.", "",
+        "- one", "- two", "", ""]
+    assert notebook_pages.markdown("```python\nx = [1](2)\n```") == "\n.. code-block:: python\n\n   x = [1](2)\n\n\n"
+    assert "   * - 1\n     - ``c``\n" in notebook_pages.markdown("| a | b |\n|---|---|\n| 1 | `c` |\n")
+    page = notebook_pages.page({"cells": [
+        {"cell_type": "code", "source": ["%load_ext frit\n", "x"], "outputs": [
+            {"output_type": "stream", "text": ["\x1b[31mred\x1b[0m\n"]},
+            {"output_type": "display_data", "data": {"text/html": "<b>", "text/plain": "no"}},
+            {"output_type": "error", "ename": "ValueError", "evalue": "why"}]},
+        {"cell_type": "code", "source": "", "outputs": []}, {"cell_type": "raw", "source": "no"}]})
+    assert "   %load_ext frit\n   x\n" in page and "   red\n" in page and "<b>" in page and "   ValueError: why\n" in page
+    assert "no" not in page
+
+
 @pytest.mark.soak
 def test_site_is_built_without_a_warning(tmp_path):
     pytest.importorskip("sphinx")
