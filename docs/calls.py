@@ -41,7 +41,7 @@ OWN = {name: text for names, text in {
     "dot inner outer matmul vdot vecdot": "v, v", "matvec": "m, v", "vecmat": "v, m", "multi_dot": "[x, x]",
     "einsum": "'ij,jk->ik', x, x", "einsum_path": "'ij,jk->ik', x, x",
     "empty zeros ones": "9", "full": "9, 1.0", "full_like": "x, 1.0", "expand_dims": "x, 0", "fill_diagonal": "x.copy(), 1.0",
-    "format_float_positional format_float_scientific": "1.5", "from_dlpack": "v", "frombuffer": "b'12345678', 'u1'",
+    "format_float_positional format_float_scientific": "1.5", "from_dlpack": "np.arange(3.0)", "frombuffer": "b'12345678', 'u1'",
     "fromfile": "FILE, 'u1'", "fromfunction": "lambda p: p, (3,)", "fromiter": "[1, 2], 'i8'", "frompyfunc": "abs, 1, 1",
     "fromregex": "FILE, '(.)', [('c', 'S1')]", "fromstring": "'1 2', sep=' '", "genfromtxt loadtxt": "io.StringIO('1 2')",
     "gcd lcm": "j, j", "geomspace linspace logspace": "1.0, 2.0, 9", "heaviside": "x, 0.5", "histogram histogram_bin_edges": "v",

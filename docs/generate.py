@@ -127,8 +127,10 @@ def public(prefix):
     """The public names of a part of the package, and their values."""
     module = importlib.import_module(("frit." + prefix).rstrip("."))
     for name in sorted(dir(module)):
-        if not name.startswith("_"):
-            yield name, getattr(module, name)
+        value = None if name.startswith("_") else getattr(module, name)
+        inner = inspect.ismodule(value) and value.__name__.startswith("frit.") and name not in frit._SUBMODULES
+        if not name.startswith("_") and not inner:
+            yield name, value
 
 
 def functions(prefix):
@@ -152,15 +154,15 @@ def looked_at(name):
 
 def summary(name, how):
     """The first sentence of what a function says of itself."""
-    value = calls.found(frit, name)
-    theirs = getattr(np, name, None) if "." not in name else calls.found(np, name) if has(np, name) else None
-    if getattr(value, "__wrapped__", None) is not None or how == "NumPy" and theirs is not None:
+    value, theirs = calls.found(frit, name), has(np, name)
+    if theirs and (getattr(value, "__wrapped__", None) is not None or how == "NumPy"):
         return f"as ``numpy.{name}``"
-    text = inspect.getdoc(value) or ""
-    first = re.split(r"(?<=[.:;])\s|\n\n", " ".join(text.split()))[0] if text else ""
-    if re.match(r"\w+, element by element\.?$", first):
-        return "element by element"
-    return plain(first.rstrip(":;.")) or f"as ``numpy.{name}``"
+    text = " ".join((inspect.getdoc(value) or "").split())
+    if ", element by element. " in text:
+        own = text.partition("beyond an integer dtype. ")[2].removesuffix("frit's own, at most 1 ULP from the truth (csrc/jit/ACCURACY.md).")
+        return f"element by element, as ``numpy.{name}``" if theirs else plain(own.split(" Not of")[0].strip().rstrip("."))
+    first = re.split(r"(?<=[.:;])\s", text)[0].rstrip(".:;")
+    return f"as ``{first}``" if re.fullmatch(r"numpy\.[\w.]+", first) else plain(first)
 
 
 def has(module, name):
