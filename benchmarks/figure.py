@@ -134,6 +134,8 @@ def into_readme(table):
 
 def main(arguments):
     if arguments[:1] == ["--programs"]:
+        if len(arguments) != 2:
+            raise SystemExit("usage: python -m benchmarks.figure --programs FILE, which benchmarks.public --json FILE has written")
         with open(arguments[1], encoding="utf-8") as f:
             saved = json.load(f)
         with open(os.path.join(FOLDER, "programs.json"), "w", encoding="utf-8") as f:
