@@ -119,8 +119,8 @@ def programs_table(saved):
     every = saved["programs"].values()
     steady, total = (statistics.median(r[k] for r in every) for k in ("steady", "total"))
     said = (f"{len(every)} programs of {len({r['repository'] for r in every})} repositories, {saved['machine']}, {saved['date']}, "
-            f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}: the median is {steady:.1f} times NumPy's speed in later steps and "
-            f"{total:.1f} over all steps; {sum(r['steady'] >= 1.3 for r in every)} are at 1.3 and more, "
+            f"{saved['threads']} thread{'s' * (saved['threads'] > 1)}: the median is {steady:.1f} times NumPy's speed in later steps "
+            f"and {total:.1f} over all steps; {sum(r['steady'] >= 1.3 for r in every)} are at 1.3 and more, "
             f"{sum(r['steady'] < 0.97 for r in every)} below 0.97. Some of them:\n")
     head = [said, "| program | NumPy, ms a step | times NumPy's speed, later steps | all steps, with the first | results |",
             "|---|---|---|---|---|"]
