@@ -337,6 +337,27 @@ def test_accelerated_functions_say_how_their_calls_go():
     assert frit.explain(loop)(x).as_dict()["name"].endswith("loop")
 
 
+def test_within_an_accelerated_call():
+    seen = []
+
+    def outer(x):
+        seen.append(frit.explain(chain)(x, x).as_dict())
+        return x * 2
+    x = RNG.random((50, 50))
+    outer(x)
+    frit.accelerate(outer)(x)
+    assert [(d["kernels"], d["evaluations"], d["syncs"]) for d in seen] == [(1, 1, {})] * 2
+
+
+def test_results_of_all_kinds():
+    def f(x):
+        items = [x + 1, {"a": (x * 2, "text", None)}]
+        items.append(items)
+        return items
+    d = frit.explain(f)(RNG.random(1000)).as_dict()
+    assert d["kernels"] == 1 and d["plans"][0]["result_bytes"] == 2 * 8000
+
+
 def test_one_at_a_time():
     def f(x):
         with pytest.raises(RuntimeError, match="one at a time"):

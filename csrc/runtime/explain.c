@@ -281,7 +281,7 @@ fr_explanation_clear(struct fr_explanation *e)
 void
 fr_explain_sync(const char *why, uint32_t site)
 {
-    if (!is_told())
+    if (!is_told() || next.is_over)
         return;
     if (next.n_syncs && (next.site != FR_SITE_LINE(site) || strcmp(next.sync, why) != 0))
         flush_syncs();

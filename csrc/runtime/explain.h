@@ -58,7 +58,7 @@ void      fr_explanation_clear(struct fr_explanation *);
 
 /* ---- while it is on; on other threads nothing */
 
-/* Python needs a value that is pending; a call of NumPy begins; the function is over. */
+/* Python needs a value that is pending; a call of NumPy begins; the function is over, and values are no longer needed for it. */
 void      fr_explain_sync(const char *why, uint32_t site);
 void      fr_explain_handed(const char *name, uint32_t site);
 void      fr_explain_over(void);
