@@ -192,6 +192,23 @@ def test_operations_that_come_again_are_written_once():
     assert "map over (1000,): (sin multiply) 20 times exp\n" in e
 
 
+def test_what_comes_unasked_has_its_line_and_reason():
+    def f(x, ys):
+        z = np.exp(x) + 1
+        t = sum(y.sum() for y in ys)
+        return z * t
+    x = RNG.random((300, 300))
+    e = frit.explain(f)(x, [x + 1, x + 2])
+    (event,) = (h for h in e.as_dict()["happened"] if h.get("why") == "others")
+    assert event["line"] == f"{__file__}:{f.__code__.co_firstlineno + 2} in {f.__qualname__}" and "other code, which may see" in e
+
+    def g(x):
+        with np.errstate(all="raise"):
+            return np.exp(x) + 1
+    events = [h for h in flat(frit.explain(g)(x).as_dict()["happened"]) if h["kind"] == "evaluation"]
+    assert [h["why"] for h in events] == ["at once"] * 2 and all(f":{g.__code__.co_firstlineno + 2} in" in h["line"] for h in events)
+
+
 def test_what_never_began_is_said():
     def f(x):
         yield x * 2

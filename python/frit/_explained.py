@@ -19,7 +19,8 @@ _WHY = {
     "bool": "a truth value", "number": "a number", "item": "an item", "print": "a text", "iteration": "an iteration",
     "buffer": "a buffer", "dlpack": "DLPack", "numpy": "an array of NumPy's", "pickle": "a pickle", "index": "an index",
     "eval": "eval()", "fallback": "a call of NumPy", "end": "the end of the call", "pending": "nobody yet",
-    "others": "others who see the memory", "at once": "each operation by itself, as errstate or filters of warnings want it",
+    "others": "other code, which may see the memory",
+    "at once": "each operation by itself, as errstate or filters of warnings want it",
     "much": "much that was pending", "products": "matrix products that were pending"}
 _WAYS = {
     "nodes": ", one for each operation, for it is small and has come for the first times; its plan",
