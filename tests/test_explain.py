@@ -256,6 +256,13 @@ def test_folding_keeps_what_happened(order):
         assert folded == [(4, ((3, ((2, (1,)), 2)), 3))]
 
 
+@pytest.mark.parametrize("names, text", [
+    ("a b", "a b"), ("a a a a a", "a a a a a"), ("a " * 6, "(a) 6 times"), ("x " + "a b " * 3 + "y", "x (a b) 3 times y"), ("a b a b", "a b a b"),
+    (("a b " * 4 + "c ") * 3, "((a b) 4 times c) 3 times")])
+def test_names_of_operations_are_folded(names, text):
+    assert _explained.operations_text(names.split()) == text
+
+
 def test_a_long_loop_is_folded_in_time_that_grows_with_it():
     assert _explained.folded([1, 2, 3] * 40000) == [(40000, (1, 2, 3))]
 
