@@ -14,6 +14,7 @@ computed together and become arrays, also when the function raises (csrc/bind/ac
 back is the very array that went in. Callables of others are called with arrays and numbers (_outside.py)."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -191,18 +192,18 @@ def _accelerate_named(function: types.FunctionType, options: dict[str, Any]) -> 
     return accelerate(function, **options)
 
 
-def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallStats:
-    """Makes a call of `f` that is traced, whatever way its calls go otherwise; what it counts."""
-    stats = CallStats()
+def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Makes a call of `f` that is traced, whatever way its calls go otherwise."""
     device = f._state.options["device"] if type(f) is _Accelerated else None
     if device is not None:
         _core.device_enter(_core.device_open(device))
     try:
-        _core.crossed(_unwrap(f), args, kwargs, True, stats)
+        result = _core.crossed(_unwrap(f), args, kwargs, True, CallStats())
+        with contextlib.suppress(RecursionError):       # of a list in itself
+            _core.eval(result)      # in an accelerated call its end would be that one's
     finally:
         if device is not None:
             _core.device_leave()
-    return stats
 
 
 def _unwrap(value: Any) -> Any:
