@@ -136,6 +136,7 @@ def check_totals(name, n):
         assert d["fallbacks"] == deltas(before["fallbacks"], after["fallbacks"])
         syncs = deltas(before["syncs"], after["syncs"])
         assert d["syncs"] == syncs, e
+        assert all(0 < p["least_bytes"] <= p["bytes_read"] + p["bytes_written"] for p in d["plans"]), e
         events = list(flat(d["happened"]))
         assert sum(h["kernels"] for h in events) == d["kernels"]
         for h in events:        # the kernels that are shown are those that ran
@@ -164,6 +165,37 @@ def test_totals_are_those_of_an_accelerated_call(name):
 
 
 # ---- what is told
+
+def test_no_more_is_needed_than_is_touched():
+    def f(x, y):
+        y[3:5] = x[:, 0] * 2
+    (plan,) = frit.explain(f)(RNG.random((200, 300)), RNG.random((50, 200))).as_dict()["plans"]
+    assert plan["least_bytes"] == 200 * 8 + 2 * 200 * 8 == plan["bytes_read"] + plan["bytes_written"]
+
+
+@pytest.mark.parametrize("f, n", [
+    (lambda x: x[:50] + x[50:], 100), (lambda x: x[1:] - x[:-1], 99), (lambda x: x[::2] * x[::-2], 50), (lambda x: x[:10] + x[80:90], 20),
+    (lambda x: x[:10] + x[5:15] + x[70:80], 20), (lambda x: np.broadcast_to(x[3], 40) * 2, 1), (lambda x: x[::-1] * x, 100)])
+def test_what_windows_show_is_what_must_be_read(f, n):
+    """The largest of those that lie across each other."""
+    x = RNG.random(100)
+    (plan,) = frit.explain(f)(x).as_dict()["plans"]
+    assert plan["least_bytes"] == 8 * n + 8 * f(x).size <= plan["bytes_read"] + plan["bytes_written"]
+
+
+def test_operations_that_come_again_are_written_once():
+    def f(x):
+        for _ in range(20):
+            x = np.sin(x) * 1.5
+        return np.exp(x)
+    e = frit.explain(f)(RNG.random(1000))
+    assert "map over (1000,): (sin multiply) 20 times exp\n" in e
+
+
+def test_what_never_began_is_said():
+    def f(x):
+        yield x * 2
+    assert "nothing of it runs" in frit.explain(f)(RNG.random(5))
 
 def test_a_loop_is_told_once_with_a_count():
     e = frit.explain(solves)(*arguments(6))
@@ -284,7 +316,7 @@ def test_a_tensor_is_explained_itself_and_stays_pending():
     before = _core.stats()["n_evals"]
     e = frit.explain(t)
     d = e.as_dict()
-    assert e.startswith("1 kernel;") and e == t.explain() and d["kernels"] == 1 and d["plans"][0]["kernels"] == 1
+    assert e.startswith("1 kernel;") and e == t.explain() and t.explain().as_dict()["plans"] == d["plans"] and repr(e) == e and d["kernels"] == 1 and d["plans"][0]["kernels"] == 1
     assert _core.stats()["n_evals"] == before
     t.eval()
     assert frit.explain(t) == "nothing is pending: no kernel would run\n" and frit.explain(t).as_dict()["plans"] == []
@@ -344,6 +376,16 @@ def test_memory_that_is_out():
         finally:
             _core.alloc_fail_at(0)
     assert frit.explain(chain)(a, b).as_dict()["plans"][0]["kernels"] == 1 and want
+
+
+def test_nothing_is_left_of_it():
+    a, b = arguments(11)
+    for n in (30, 60):
+        before = _core.alloc_live()
+        for _ in range(n):
+            frit.explain(converges)(a, b)
+            frit.explain(frit.asarray(a) + 1)
+    assert _core.alloc_live() - before < 30
 
 
 def test_nothing_is_imported_for_it_before():

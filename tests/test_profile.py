@@ -10,7 +10,7 @@ import pytest
 
 import frit
 from benchmarks import profiled
-from frit import _core, _trace
+from frit import _core, _trace, energy
 from frit._profile import Profile
 
 from . import fake_gpu
@@ -358,7 +358,7 @@ def test_one_at_a_time_and_errors_of_use():
         p.end()
     with pytest.raises(ValueError, match="events is how many"):
         frit.profile(events=-1)
-    with pytest.raises(ValueError, match=r"\.json"):
+    with pytest.raises(ValueError, match=r"saved as \.json or \.html"):
         p.save("x.txt")
     with pytest.raises(ZeroDivisionError), frit.profile() as broken:
         step(LAYERS, X)
@@ -479,9 +479,39 @@ def test_files_appear_whole(tmp_path):
         step(LAYERS, X)
     p.save(str(tmp_path / "p.json"))
     assert json.loads((tmp_path / "p.json").read_text())["traceEvents"]
+    p.save(str(tmp_path / "p.html"))
+    assert (tmp_path / "p.html").read_text().startswith("<!DOCTYPE html>")
     with pytest.raises(OSError):
         p.save(str(tmp_path / "no" / "p.json"))
-    assert os.listdir(tmp_path) == ["p.json"]
+    assert sorted(os.listdir(tmp_path)) == ["p.html", "p.json"]
+
+
+def test_a_page_has_what_is_printed():
+    """tests/test_pages.py looks at what pages are made of."""
+    with frit.profile(name="steps <1>") as p:
+        for _ in range(3):
+            step(LAYERS, X)
+    page = p.html()
+    for want in ("Profile of steps &lt;1&gt;", "handed to NumPy", "frit has none of its own", "a truth value", "layer0", "Dense", "forward",
+                 "peak of memory", "3 times", "By layer", "What ran when", "Kernels below the machine"):
+        assert want in page, want
+    assert len(p._repr_html_()) < len(page)
+
+
+def test_two_profiles_are_compared():
+    profiles = []
+    for n in (2, 4):
+        with frit.profile(name="steps") as p:
+            for _ in range(n):
+                step(LAYERS, X)
+        profiles.append(p)
+    before, after = profiles
+    rows = {what: (a, b) for what, a, b in after.diff(before).rows}
+    assert rows["kernels"] == (runs(before), runs(after)) and rows["fallbacks"] == (2, 4) and rows["syncs"] == (2, 4)
+    assert rows["bytes"] == (before.bytes, after.bytes)
+    with pytest.raises(AssertionError, match="steps takes more than before: bytes from"):
+        after.diff(before).check(bytes=0.5)
+    assert "before and after" in after.diff(before).html()
 
 
 SCRIPT = """
@@ -500,11 +530,12 @@ raise SystemExit(3)
 
 def test_a_script_is_profiled_from_the_command_line(tmp_path):
     (tmp_path / "s.py").write_text(SCRIPT)
-    done = subprocess.run([sys.executable, "-m", "frit.profile", "--trace", "t.json", "s.py", "4"], cwd=tmp_path, text=True,
+    done = subprocess.run([sys.executable, "-m", "frit.profile", "--trace", "t.json", "--html", "t.html", "s.py", "4"], cwd=tmp_path, text=True,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": ROOT + "/python"})
     assert done.returncode == 3 and done.stdout == "1.7615941559557649\n", done
     assert done.stderr.startswith("s.py: ") and "s.py:6 in Model.run" in done.stderr and "Model" in done.stderr
     assert json.loads((tmp_path / "t.json").read_text())["otherData"]["name"] == "s.py"
+    assert "Profile of s.py" in (tmp_path / "t.html").read_text()
 
 
 PROCESSES = """
@@ -583,6 +614,30 @@ def test_what_a_gpu_runs_is_waited_for_and_has_its_time():
     done = subprocess.run([sys.executable, "-c", ON_A_GPU], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT,
                           env={**os.environ, **fake_gpu.environment()})
     assert done.stdout == "3 {'cuda:0'} True True\n"
+
+
+def test_joules_are_said_to_be_modelled_and_are_parted_among_kernels(monkeypatch):
+    assert "joules_source" in Profile().as_dict() and Profile().joules is None
+    monkeypatch.setattr(energy, "counters", dict)
+    monkeypatch.setattr(energy, "_machines_power", lambda: energy.Power(10.0, 50.0, 0.3, 1.0))
+    with frit.profile() as p:
+        for _ in range(20):
+            step(LAYERS, X)
+    assert p.joules_source == "modelled" and 10e-6 * p.us < p.joules < 61e-6 * p.us
+    parts = [p.joules_of(k) for k in p.kernels]
+    assert all(x > 0 for x in parts) and sum(parts) < p.joules and "J, modelled" in str(p)
+    assert [k["joules"] for k in p.as_dict()["kernels"]] == parts
+
+
+def test_joules_are_measured_where_counters_are(monkeypatch, tmp_path):
+    folder = tmp_path / "intel-rapl:0"
+    folder.mkdir()
+    (folder / "energy_uj").write_text("1000000")
+    (folder / "max_energy_range_uj").write_text("9000000")
+    monkeypatch.setattr(energy, "_DOMAINS", str(tmp_path / "intel-rapl:[0-9]*"))
+    with frit.profile() as p:
+        (folder / "energy_uj").write_text("3500000")
+    assert (p.joules, p.joules_source) == (2.5, "measured")
 
 
 # ---- what it costs ----

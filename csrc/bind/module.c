@@ -50,6 +50,7 @@ stop(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     fr_compile_stop();
     Py_END_ALLOW_THREADS
+    fr_info_log_rest();
     fr_runtime_stop();
     Py_RETURN_NONE;
 }

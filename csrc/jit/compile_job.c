@@ -65,9 +65,18 @@ fr_job_free(struct fr_job *j)
 void
 fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 {
-    if (fr_env.log_bits & FR_LOG_COMPILES)
-        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
-                key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
+    char                text[64];
+    struct fr_log_line *line;
+    uint64_t            n;
+
+    if (!(fr_env.log_bits & FR_LOG_COMPILES))
+        return;
+    snprintf(text, sizeof text, "%s kernel %02x%02x%02x%02x", what, key->bytes[0], key->bytes[1], key->bytes[2], key->bytes[3]);
+    n = (line = fr_log_line(text)) ? fr_log_again(line) : 0;
+    if (n == 1)
+        fprintf(stderr, "frit: %s, %.1f ms\n", text, (double)us * 1e-3);
+    else if (n)
+        fprintf(stderr, "frit: %s, %llu times\n", text, (unsigned long long)n);
 }
 
 void

@@ -1,31 +1,137 @@
 /* runtime/describe.c -- see describe.h. The peak, results and temporaries, is what a run allocates, to the byte. */
 #include "runtime/describe.h"
 
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/ways.h"
 
-/* Bytes that must move whatever the kernels are: leaves read once, results written once. */
+enum { MOST_REPEATED = 8 };     /* operations that are looked for behind themselves */
+
+/* Different elements that a window shows. */
 static int64_t
-least_bytes(const struct fr_plan *p)
+n_different(const struct fr_layout *l)
 {
-    int64_t n = 0;
+    int64_t n = 1;
 
-    for (int i = 0; i < p->graph->n_nodes; i++) {
-        const struct fr_gnode *node = &p->graph->node[i];
-
-        if (node->dead)
-            continue;
-        if ((node->op == FR_OP_leaf && p->place[i].kind == FR_PLACE_LEAF) || node->output)
-            n += node->layout->n_elems * fr_dtype_size(node->dtype);
-    }
+    for (int k = 0; k < l->ndim; k++)
+        n *= fr_layout_strides(l)[k] == 0 && fr_layout_dims(l)[k] > 1 ? 1 : fr_layout_dims(l)[k];
     return n;
 }
 
+/* A window of a leaf: between which elements it lies, and how many it shows. */
+struct shown {
+    int32_t leaf;
+    int64_t low, high, n;
+};
+
+static int
+by_place(const void *a, const void *b)
+{
+    const struct shown *x = a, *y = b;
+
+    if (x->leaf != y->leaf)
+        return x->leaf < y->leaf ? -1 : 1;
+    return x->low == y->low ? 0 : x->low < y->low ? -1 : 1;
+}
+
+/* Of one that moves: where it was when the plan was made; if nobody knows, it lies across all others. */
+static struct shown
+shown_by(const struct fr_graph *g, const struct fr_edge *e)
+{
+    const struct fr_layout *l = e->layout;
+    const bool              is_known = e->moving < 0 || g->moving_at;
+    const int64_t           at = e->offset + (e->moving >= 0 && is_known ? g->moving_at[e->moving] : 0);
+    struct shown            w = {e->src, is_known ? at : INT64_MIN + 1, is_known ? at : INT64_MAX, n_different(l)};
+
+    for (int k = 0; k < l->ndim && is_known && w.n > 0; k++) {
+        const int64_t reach = (fr_layout_dims(l)[k] - 1) * fr_layout_strides(l)[k];
+
+        *(reach < 0 ? &w.low : &w.high) += reach;
+    }
+    return w;
+}
+
+/* Elements of one leaf that windows show, at least: the largest of those that lie across each other, and these together. */
+static int64_t
+n_shown(const struct shown *w, int n)
+{
+    int64_t sum = 0, most = 0, high = INT64_MIN;
+
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && w[i].low > high) {
+            sum += most;
+            most = 0;
+        }
+        most = w[i].n > most ? w[i].n : most;
+        high = w[i].high > high ? w[i].high : high;
+    }
+    return sum + most;
+}
+
+/* Bytes that must move whatever the kernels are: what is seen of leaves read once; results, or what is stored into their memory,
+ * written once. -1: memory is out. */
+static int64_t
+least_bytes(const struct fr_plan *p)
+{
+    struct shown *w = fr_malloc((3 * (size_t)p->graph->n_nodes + 1) * sizeof *w);
+    int64_t       n = 0;
+    int           n_windows = 0;
+
+    if (!w)
+        return -1;
+    for (int i = 0; i < p->graph->n_nodes; i++) {
+        const struct fr_gnode *node = &p->graph->node[i];
+        const bool             stores = node->op == FR_OP_store && p->place[fr_place_root(p->place, i)].kind == FR_PLACE_LEAF;
+
+        if (!fr_gnode_computes(node))
+            continue;
+        for (int k = stores; k < node->n_args; k++)
+            if (node->arg[k].src >= 0 && p->graph->node[node->arg[k].src].op == FR_OP_leaf)
+                w[n_windows++] = shown_by(p->graph, &node->arg[k]);
+        if (node->output)
+            n += n_different(stores ? node->arg[2].layout : node->layout) * fr_dtype_size(node->dtype);
+    }
+    qsort(w, (size_t)n_windows, sizeof *w, by_place);
+    for (int i = 0, m; i < n_windows; i += m) {
+        for (m = 1; i + m < n_windows && w[i + m].leaf == w[i].leaf; m++)
+            ;
+        n += n_shown(w + i, m) * fr_dtype_size(p->graph->node[w[i].leaf].dtype);
+    }
+    fr_free(w);
+    return n;
+}
+
+/* The names of a group's operations. What comes three times and more behind itself is written once, with a count. */
 static void
-put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int group)
+put_operations(struct fr_text *t, const struct fr_plan *p, const struct fr_group *g, fr_op *op)
+{
+    int n = 0;
+
+    for (int k = g->first; k >= 0; k = p->fusion->next[k])
+        op[n++] = p->graph->node[k].op;
+    for (int i = 0; i < n;) {
+        int length = 1, times = 1;
+
+        for (int m = 1; m <= MOST_REPEATED && times < 3; m++) {
+            for (times = 1; i + (times + 1) * m <= n && !memcmp(op + i, op + i + times * m, (size_t)m * sizeof *op); times++)
+                ;
+            length = m;
+        }
+        if (times < 3)
+            length = times = 1;
+        fr_text_add(t, times > 1 ? " (" : " ");
+        for (int k = 0; k < length; k++)
+            fr_text_add(t, k ? " %s" : "%s", fr_op_info[op[i + k]].name);
+        if (times > 1)
+            fr_text_add(t, ") %d times", times);
+        i += length * times;
+    }
+}
+
+static void
+put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int group, fr_op *room)
 {
     const struct fr_group *g = p->fusion->group[group];
     uint32_t               last_site = 0;
@@ -33,8 +139,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int 
 
     fr_text_add(t, "  %s over %s:", fr_group_kind(g),
                 fr_dims_print(g->ndim, g->dims, dims, sizeof dims));
-    for (int n = g->first; n >= 0; n = p->fusion->next[n])
-        fr_text_add(t, " %s", fr_op_info[p->graph->node[n].op].name);
+    put_operations(t, p, g, room);
     fr_text_add(t, "\n  lines:");
     for (int n = g->first; n >= 0; n = p->fusion->next[n])
         if (site[n] && site[n] != last_site) {
@@ -47,7 +152,7 @@ put_group(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int 
 }
 
 static void
-put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
+put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site, int64_t n_least, fr_op *room)
 {
     uint64_t moved = 0;
     int64_t  n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
@@ -61,7 +166,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
     fr_text_add(t, "; %llu bytes moved, at least %lld; peak %lld bytes "
                    "(%lld results, %lld temporaries for %d arrays, bound %lld)\n",
                 (unsigned long long)moved,
-                (long long)least_bytes(p), (long long)(p->new_bytes + n_temporary),
+                (long long)n_least, (long long)(p->new_bytes + n_temporary),
                 (long long)p->new_bytes, (long long)n_temporary, p->n_arena,
                 (long long)(p->arena_bound + n_temporary - p->arena_bytes));
     for (int i = 0; i < p->n_steps; i++) {
@@ -93,7 +198,7 @@ put_plan(struct fr_text *t, const struct fr_plan *p, const uint32_t *site)
         if (s->kind == FR_STEP_COPY)
             fr_text_add(t, "  copies %%%d, whose old content is still wanted\n", s->copy_from);
         else if (s->counts || product)
-            put_group(t, p, site, s->group[0]);
+            put_group(t, p, site, s->group[0], room);
     }
 }
 
@@ -150,7 +255,14 @@ fr_describe_text(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
     fr_status st = FR_OK;
 
     if (!strcmp(kind, "plan")) {
-        put_plan(t, p, site);
+        int64_t n_least = least_bytes(p);
+        fr_op  *room = fr_malloc(((size_t)p->graph->n_nodes + 1) * sizeof *room);
+
+        if (n_least >= 0 && room)
+            put_plan(t, p, site, n_least, room);
+        else
+            st = fr_no_memory(err, "the text of a plan");
+        fr_free(room);
     } else if (!strcmp(kind, "graph")) {
         put_printed(t, print_graph, p->graph);
         put_printed(t, print_groups, p);
@@ -333,8 +445,11 @@ fr_describe_json(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
 {
     int64_t   n_temporary = fr_plan_temporary_bytes(p, fr_plan_by(p)->n_workers());
     uint64_t  n_read = 0, n_written = 0;
+    int64_t   n_least = least_bytes(p);
     fr_status st;
 
+    if (n_least < 0)
+        return fr_no_memory(err, "a plan as JSON");
     for (int i = 0; i < p->n_steps; i++) {
         n_read += p->step[i].bytes_read;
         n_written += p->step[i].bytes_written;
@@ -343,7 +458,7 @@ fr_describe_json(struct fr_text *t, const struct fr_plan *p, const uint32_t *sit
                    "\"least_bytes\":%lld,"
                    "\"peak_bytes\":%lld,\"result_bytes\":%lld,\"temporary_bytes\":%lld,\"nodes\":[",
                 fr_device_name(p->device), p->n_kernels, p->n_products, (unsigned long long)n_read, (unsigned long long)n_written,
-                (long long)least_bytes(p), (long long)(p->new_bytes + n_temporary), (long long)p->new_bytes, (long long)n_temporary);
+                (long long)n_least, (long long)(p->new_bytes + n_temporary), (long long)p->new_bytes, (long long)n_temporary);
     put_nodes(t, p, site);
     fr_text_add(t, "],\"groups\":[");
     put_groups(t, p);

@@ -159,15 +159,23 @@ add_lines(struct fr_record *r, const struct fr_plan *p, const struct fr_inputs *
 }
 
 static void
-add_work(struct fr_work *w, const struct fr_step *s)
+add_work(struct fr_work *w, const struct fr_plan *p, const struct fr_step *s)
 {
+    struct fr_work_memory of[FR_MAX_OPERANDS];
+
     switch (s->kind) {
     case FR_STEP_COPY: w->bytes += 2 * (double)s->copy_bytes; break;
     case FR_STEP_CALL: fr_work_add_call(w, &s->call); break;
     case FR_STEP_SCAN: fr_work_add_scan(w, s->op, s->dtype, s->instance); break;
     default:
-        for (int i = 0; i < s->n_instances; i++)
-            fr_work_add_nest(w, s->kernel->nest, &s->instance[i]);
+        for (int i = 0; i < s->n_instances; i++) {
+            for (int k = 0; k < s->kernel->nest->n_operands; k++) {
+                const int n = s->binding[i][k].node, root = n < 0 ? -1 - k : fr_place_root(p->place, n);
+
+                of[k] = (struct fr_work_memory){root, n < 0 ? 0 : (double)p->place[root].bytes};
+            }
+            fr_work_add_nest(w, s->kernel->nest, &s->instance[i], of);
+        }
     }
 }
 
@@ -235,7 +243,7 @@ describe_step(struct fr_plan *p, const struct fr_inputs *in, int step)
         now.is_full = true;
         return false;
     }
-    add_work(&r->work, s);
+    add_work(&r->work, p, s);
     r->limit_us = limit_us(p->device, &r->work);
     return true;
 }
@@ -437,11 +445,20 @@ tier_since(const struct fr_record_mark *m, const char *otherwise)
                                                                 : otherwise;
 }
 
+/* On how many threads it ran; 0 of a product that is BLAS's, which has its own. */
+static int
+threads_since(const struct fr_record_mark *m, const struct fr_backend *by, bool is_product)
+{
+    return is_product ? 0 : fr_way_taken(FR_WAY_shared) != m->shared ? by->n_workers() : 1;
+}
+
 void
 fr_record_ran(struct fr_plan *p, int first, int step, int n, const int64_t *share, const struct fr_record_mark *mark)
 {
     const bool     is_alone = n == 1;
-    const int      n_threads = !is_alone || fr_way_taken(FR_WAY_shared) != mark->shared ? fr_plan_by(p)->n_workers() : 1;
+    const struct fr_step *s = &p->step[step];
+    const int      n_threads = is_alone ? threads_since(mark, fr_plan_by(p), s->kind == FR_STEP_CALL && !s->counts && !s->call.axis)
+                                        : fr_plan_by(p)->n_workers();
     const uint64_t end = mark->span.begin ? fr_ticks() : 0, all = end - mark->span.begin;
     double         sum = 0;
     uint64_t       at = mark->span.begin;
@@ -583,7 +600,7 @@ void
 fr_record_node(const struct fr_node *n, const struct fr_record_mark *mark)
 {
     const uint64_t end = mark->span.begin ? fr_ticks() : 0;
-    const int      n_threads = fr_way_taken(FR_WAY_shared) != mark->shared ? fr_backend->n_workers() : 1;
+    const int      n_threads = threads_since(mark, fr_backend, n->op == FR_OP_matmul);
     const int      i = record_of_node(n, tier_since(mark, fr_way_rows[n->op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled].word));
 
     if (i < 0) {

@@ -82,6 +82,19 @@ def _handed_over(function: _Any, name: str) -> _Any:
     return call
 
 
+_absent: _Any = None        # _names.Absent, once a name was
+
+
+def _no_such_name(name: str, module: str, theirs: _Any, names: _Any) -> AttributeError:
+    """That there is no such name; protocols that are asked for pay nothing for what is near."""
+    if name.startswith("_"):
+        return AttributeError(f"module '{module}' has no attribute '{name}'")
+    global _absent
+    if _absent is None:
+        from ._names import Absent as _absent
+    return _absent(module, name, theirs, names)     # type: ignore[no-any-return]
+
+
 def __getattr__(name: str) -> _Any:
     # Imported when they are asked for: none of them is needed to compute something.
     if name in _SUBMODULES:
@@ -92,7 +105,7 @@ def __getattr__(name: str) -> _Any:
         return globals().setdefault(name, getattr(importlib.import_module("." + _LATER[name], __name__), name))
     value = None if name.startswith("_") else getattr(_np, name, None)
     if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
-        raise AttributeError(f"module 'frit' has no attribute '{name}'")
+        raise _no_such_name(name, __name__, _np, __dir__)
     if callable(value) and not isinstance(value, type):
         value = _shown(_handed_over(value, name), name)
     globals()[name] = value

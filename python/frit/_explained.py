@@ -5,6 +5,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
+
 from . import _core
 from ._numpy import named
 from ._units import bytes_text
@@ -96,6 +98,11 @@ def _plan_of(text: str, description: str, lines: _Lines) -> dict[str, Any]:
 def _why_handed(name: str) -> str:
     """Why NumPy does it."""
     plain = name.removeprefix("ndarray.")
+    theirs: Any = numpy.ndarray if plain != name else numpy
+    for part in plain.split("."):
+        theirs = getattr(theirs, part, None)
+    if theirs is None:
+        return "it is another library's, or the user's"
     if not hasattr(_core.Tensor if plain != name else _core, plain):
         return "frit has none of its own"
     if plain in named("handed") and plain not in named("composed"):
@@ -219,10 +226,14 @@ def of_tensor(tensor: Any, kind: str) -> Explanation:
 
 def _notes(function: Any) -> list[str]:
     """What is to be known of how its calls go otherwise."""
+    from .accelerate import _suspends
+
     stats = getattr(function, "stats", None)
-    if not isinstance(stats, _core.CallStats):
-        return []
     notes = []
+    if _suspends(function):
+        notes.append("a generator or coroutine: nothing of it runs until somebody asks for a value")
+    if not isinstance(stats, _core.CallStats):
+        return notes
     if stats.unchanged:
         notes.append(f"{stats.unchanged} of {plural(stats.calls, 'call')} before ran as NumPy's, for that is sooner; "
                      "this one was traced")
@@ -234,7 +245,8 @@ def _notes(function: Any) -> list[str]:
 def of_call(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], kind: str) -> Explanation:
     from .accelerate import explained
 
-    name, notes = getattr(function, "__qualname__", None) or repr(function), _notes(function)
+    named = getattr(function, "func", function)         # of a partial
+    name, notes = getattr(named, "__qualname__", None) or type(named).__qualname__, _notes(function)
     _core.explain_begin(kind)
     try:
         explained(function, args, kwargs)

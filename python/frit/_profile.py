@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from . import _core, _machine, _trace
 from ._files import write_whole
+from ._limits import Difference
 from ._numpy import named
 from ._rows import Kernel, Layer, Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
@@ -86,6 +87,7 @@ class Profile:
             train()
         print(p)
         p.save("train.json")        # for https://ui.perfetto.dev or chrome://tracing
+        p.save("train.html")        # a page
 
     It is a decorator as well: of a function decorated by frit.profile(), `function.profile` is the Profile of its last call.
 
@@ -103,6 +105,9 @@ class Profile:
     counts          what frit.stats() counted meanwhile
     processes       profiles of other processes that were begun meanwhile, as dicts
     machine         whose limits the kernels' shares are of; None: nobody has measured it (python -m frit.machine calibrate)
+    joules          that the processor took meanwhile, and `joules_source`: "measured" by its counters, "modelled" by the
+                    machine's `power` and this process' load, or "unknown", and then None (frit.energy.measure)
+    limits          `gbs` from memory and `gops` of plain f32 operations that it reaches at most
     """
 
     def __init__(self, name: str = "", events: int = _KEPT, processes: bool = False) -> None:
@@ -125,10 +130,14 @@ class Profile:
         self.counts: dict[str, Any] = {}
         self.processes: list[dict[str, Any]] = []
         self.machine: str | None = None
+        self.limits: dict[str, float] = {}
+        self.joules: float | None = None
+        self.joules_source = "unknown"
         self.pid = os.getpid()
         self._scopes: list[tuple[str, int, float]] = []
         self._folder: str | None = None
         self._before: dict[str, Any] = {}
+        self._energy: Any = None
 
     # ---- begin and end
 
@@ -142,12 +151,14 @@ class Profile:
     def begin(self) -> None:
         """Begins. RuntimeError: another profile or estimate has begun and not ended."""
         global _running
+        from .energy import measure
         with _lock:
             machine = _machine.found()
-            self.machine = str(machine["name"]) if machine else None
+            self.machine, self.limits = str(machine["name"]) if machine else None, _machine.limits()
             _core.record_begin(self.n_kept)
             _running = self
         self._before = _core.stats()
+        self._energy = measure().__enter__()
         if self.with_processes and _VARIABLE not in os.environ:
             from multiprocessing import util    # its children end without an atexit of Python's
             util.register_after_fork(self, _finalize)
@@ -162,6 +173,8 @@ class Profile:
                 raise RuntimeError("this profile has not begun, or has ended")
             recorded = _core.record_end()
             _running = None
+        self._energy.__exit__()
+        self.joules, self.joules_source = self._energy.joules, self._energy.source
         self.counts = _since(_core.stats(), self._before)
         self._fill(recorded)
         if self._folder is not None:
@@ -194,6 +207,7 @@ class Profile:
         self.kernels = sorted(kernels_of(rows, scale), key=lambda k: -k.us)
         self.peak_bytes, self.n_lost = recorded["live_peak_bytes"], recorded["lost"]
         self.memory = [(at * scale, n) for at, n in recorded["memory"]]
+        self.memory[:0] = [(0.0, self.memory[0][1])] if self.memory else []
         self.at_peak = [Array(where, shape, str(dtype), n) for where, shape, dtype, n, _ in recorded["arrays"]]
         self.temporary_bytes = recorded["temporary_bytes"]
         self._sum(recorded["sums"], scale)
@@ -254,6 +268,16 @@ class Profile:
         return top.children
 
     @property
+    def fallbacks(self) -> dict[str, int]:
+        """NumPy functions that were called, by name."""
+        return dict(self.counts.get("fallbacks", {}))
+
+    @property
+    def syncs(self) -> dict[str, int]:
+        """How often, and for what, Python needed a value."""
+        return dict(self.counts.get("syncs", {}))
+
+    @property
     def bytes(self) -> int:
         return sum(k.bytes for k in self.kernels)
 
@@ -261,36 +285,45 @@ class Profile:
     def ops(self) -> float:
         return sum(k.runs * k.ops for k in self.kernels)
 
-    @property
-    def joules(self) -> float | None:
-        """By the machine's `power` (frit.energy.Power), as busy as its kernels had it: modelled; None: nobody has said it."""
-        from .energy import Power
-        power = (_machine.found() or {}).get("power")
-        if power is None or not self.us:
-            return None
-        busy = sum(k.us * k.threads for k in self.kernels) / (self.us * _core.show_config()["threads"])
-        return float(Power(*power).watts(min(1.0, busy)) * self.us / 1e6)
+    def joules_of(self, kernel: Kernel) -> float | None:
+        """Its part of the joules, by the time that its threads took of all processors' time; None: nobody knows."""
+        busy = self.us + sum(k.us * max(k.threads - 1, 0.0) for k in self.kernels)
+        return self.joules * kernel.us * max(kernel.threads, 1.0) / busy if self.joules is not None and busy else None
 
     # ---- shown
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(p.as_dict()["kernels"])."""
-        plain = ("name", "us", "parts", "peak_bytes", "temporary_bytes", "bytes", "ops", "joules", "machine", "pid", "begin_ns",
-                 "n_lost", "counts", "memory", "compiles", "processes")
+        plain = ("name", "us", "parts", "peak_bytes", "temporary_bytes", "bytes", "ops", "joules", "joules_source", "machine",
+                 "limits", "pid", "begin_ns", "n_lost", "counts", "fallbacks", "syncs", "memory", "compiles", "processes")
         rows = ("calls", "evaluations", "handed", "at_peak", "lines", "events")
         return {**{k: getattr(self, k) for k in plain}, **{k: [x._asdict() for x in getattr(self, k)] for k in rows},
-                "kernels": [{**k._asdict(), "share_of_limit": k.share_of_limit} for k in self.kernels],
+                "kernels": [{**k._asdict(), "share_of_limit": k.share_of_limit, "joules": self.joules_of(k)}
+                            for k in self.kernels],
                 "layers": [x.as_dict() for x in self.layers]}
 
     def trace(self) -> dict[str, Any]:
         """The events, of all processes, in the format that Perfetto and chrome://tracing open."""
         return _trace.trace(self.as_dict())
 
+    def html(self) -> str:
+        """A page that needs nothing else: where the time went, by cause, layer, function, line and kernel, when, and memory."""
+        from ._pages import profile_page
+        return profile_page(self.as_dict())
+
+    def _repr_html_(self) -> str:
+        from ._pages import profile_part
+        return profile_part(self.as_dict())
+
+    def diff(self, before: Profile) -> Difference:
+        """What this one has more than one before."""
+        return Difference(before.as_dict(), self.as_dict())
+
     def save(self, path: str) -> None:
-        """Writes the trace (a name that ends in .json). ValueError: another name; OSError."""
-        if not path.endswith(".json"):
-            raise ValueError(f"a profile is saved as .json, not as {path!r}")
-        write_whole(path, json.dumps(self.trace()).encode())
+        """Writes the trace, as .json, or the page, as .html. ValueError: another name; OSError."""
+        if not path.endswith((".json", ".html")):
+            raise ValueError(f"a profile is saved as .json or .html, not as {path!r}")
+        write_whole(path, (json.dumps(self.trace()) if path.endswith(".json") else self.html()).encode())
 
     def __repr__(self) -> str:
         return f"<frit.Profile of {self.name or 'what ran'}: {time_text(self.us)}, peak {bytes_text(self.peak_bytes)}>"
@@ -303,6 +336,8 @@ class Profile:
         runs = sum(k.runs for k in self.kernels if k.is_kernel)
         yield (f"{self.name or 'profile'}: {time_text(self.us)}, {runs} kernel{'' if runs == 1 else 's'}, "
                f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations; peak {bytes_text(self.peak_bytes)}")
+        if self.joules is not None:
+            yield f"  {self.joules:.3g} J, {self.joules_source}"
         for part, us in self.parts.items():
             yield f"  {time_text(us):>9} {us / self.us if self.us else 0:5.0%}  {part}"
         for what, n, us in self.compiles:
@@ -313,8 +348,8 @@ class Profile:
         for k in self.kernels[:20]:
             share = k.share_of_limit
             text = k.operations if len(k.operations) < 60 else k.operations[:56] + " ..."
-            reached = "" if share is None else f"{share:.0%}"
-            yield (f"  {time_text(k.us):>9} {k.runs:6}   {k.tier:<12} {k.threads:7.1f} {reached:>6} "
+            reached, threads = "" if share is None else f"{share:.0%}", f"{k.threads:.1f}" if k.threads else ""
+            yield (f"  {time_text(k.us):>9} {k.runs:6}   {k.tier:<12} {threads:>7} {reached:>6} "
                    f"{bytes_text(k.bytes):>11}  {k.kind} over {k.shape}: {text}")
         yield from _more(self.kernels, 20, "kernels")
         for title, rows in (("line", [(at.us, at.where) for at in self.lines]),

@@ -23,7 +23,7 @@ class Kernel(NamedTuple):
     is_kernel: bool         # and no second part of one, or matrix product
     why: str | None         # it was not merged with its neighbour
     places: tuple[tuple[str, str, float], ...] = ()     # (scope, line, its share): the lines in their scopes
-    threads: float = 0.0    # that a run had, on average; 0 of what has not run
+    threads: float = 0.0    # that a run had, on average; 0 of what has not run, and of NumPy's BLAS, which has its own
     limit_us: float = 0.0   # the machine could do one run no sooner; 0: it is not known
 
     @property
@@ -74,6 +74,13 @@ class Layer:
         return {**{k: getattr(self, k) for k in plain}, "children": [x.as_dict() for x in self.children]}
 
 
+def _together(a: Kernel, b: Kernel) -> Kernel:
+    """All runs of two that do the same."""
+    runs = a.runs + b.runs
+    return a._replace(runs=runs, us=a.us + b.us, threads=(a.threads * a.runs + b.threads * b.runs) / runs,
+                      limit_us=(a.limit_us * a.runs + b.limit_us * b.runs) / runs)
+
+
 def kernels_of(rows: list[dict[str, Any]], us_per_tick: float = 0.0) -> list[Kernel]:
     """What does the same in several plans is one, with all their runs."""
     found: dict[tuple[Any, ...], Kernel] = {}
@@ -88,12 +95,8 @@ def kernels_of(rows: list[dict[str, Any]], us_per_tick: float = 0.0) -> list[Ker
         k = Kernel(lines=tuple(lines.items()), places=tuple((*at, share) for at, share in places.items()),
                    **{name: r[name] for name in Kernel._fields if name not in ("lines", "places")})
         k = k._replace(us=k.us + r["ticks"] * us_per_tick, threads=r["threads"] / r["runs"])
-        key = k._replace(runs=0, us=0.0, threads=0.0)
-        same = found.get(key)
-        if same is not None:
-            runs = same.runs + k.runs
-            k = k._replace(runs=runs, us=same.us + k.us, threads=(same.threads * same.runs + k.threads * k.runs) / runs)
-        found[key] = k
+        key = k._replace(runs=0, us=0.0, threads=0.0, limit_us=0.0)
+        found[key] = _together(found[key], k) if key in found else k
     return list(found.values())
 
 

@@ -130,6 +130,10 @@ class _Function:
             inside=inside(r, names, cells) if r.holds_arrays(names, cells) else None, takes_module=r.takes_module,
             elements=over_elements(self.f.__code__), stats=self.stats))
 
+    def is_closed(self) -> bool:
+        """Whether what calls do follows from what they are given and read, so that they may be made again without running it."""
+        return self.rewritten is not None and closed(self.rewritten) is not None
+
     @staticmethod
     def written(code: types.CodeType) -> types.CodeType:
         """The code that the user wrote, of what the function runs by."""

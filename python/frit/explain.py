@@ -6,7 +6,11 @@ from . import _core
 
 
 class Explanation(str):
-    """Text that shows itself when it is the last value of a cell or line. as_dict() has all of it as plain dicts and lists."""
+    """Text that shows itself when it is the last value of a line, and as a page in a notebook.
+
+    as_dict()   all of it as plain dicts and lists
+    html()      a page that needs nothing else
+    """
 
     _parts: dict[str, Any]
 
@@ -17,6 +21,15 @@ class Explanation(str):
         """What the text says, and more: totals, `happened` (what ran, in order, each of which may be `events` so many `times`),
         and `plans`: their nodes, groups, steps, memory and lines."""
         return self._parts
+
+    def html(self) -> str:
+        """A page: what happened, and of each plan its graph with the groups, the source beside its kernels, and memory."""
+        from ._pages import explanation_page
+        return explanation_page(self._parts)
+
+    def _repr_html_(self) -> str:
+        from ._pages import explanation_part
+        return explanation_part(self._parts)
 
 
 def explain(function: Any, kind: str = "plan") -> Any:

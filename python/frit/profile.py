@@ -13,6 +13,7 @@ from .accelerate import CallStats
 def main(arguments: list[str]) -> int:
     p = argparse.ArgumentParser(prog="python -m frit.profile", description="Where the time of a script goes, which runs on frit.")
     p.add_argument("--trace", metavar="FILE", help="write all events, for https://ui.perfetto.dev")
+    p.add_argument("--html", metavar="FILE", help="write it as a page")
     p.add_argument("--processes", action="store_true", help="of the processes that it begins, too")
     p.add_argument("--events", type=int, default=1 << 16, help="how many are kept one by one")
     p.add_argument("script")
@@ -29,8 +30,9 @@ def main(arguments: list[str]) -> int:
             if isinstance(end.code, str):
                 print(end.code, file=sys.stderr)
     print(seen, file=sys.stderr)
-    if a.trace:
-        seen.save(a.trace)
+    for path in (a.trace, a.html):
+        if path:
+            seen.save(path)
     return status
 
 

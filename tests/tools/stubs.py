@@ -16,6 +16,8 @@ from typing import Any, final
 
 import numpy
 
+from .explain import Explanation
+
 '''
 PACKAGE = '''"""Types of the package.  Written by tests/tools/stubs.py."""
 from builtins import bool as _bool
@@ -81,6 +83,7 @@ def isa_levels() -> list[str]: ...
 
 # What frit does not have is NumPy's, on evaluated data.
 def _handed_over(function: Any, name: str) -> Any: ...
+def _no_such_name(name: str, module: str, theirs: Any, names: Callable[[], Any]) -> AttributeError: ...
 def __getattr__(name: str) -> Any: ...
 '''
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
@@ -90,7 +93,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "cache_export": "tuple[bytes, int]", "cache_load": "int", "wait_compiles": "bool",
-           "explain_text": "str", "explain_begin": "None", "explain_end": "dict[str, Any]", "explain_pending": "dict[str, Any]",
+           "explain": "Explanation", "explain_text": "str", "explain_begin": "None", "explain_end": "dict[str, Any]", "explain_pending": "dict[str, Any]",
            "device_names": "tuple[str, ...]", "device_open": "str", "device_stream": "int | None", "device_enter": "None",
            "device_leave": "None", "device_memory": "dict[str, int]", "synchronize": "None", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any",
            "looper": "Any", "plain": "Any",

@@ -144,6 +144,11 @@ void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if i
 extern FR_HIDDEN void (*fr_info_wanted)(const struct fr_tensor *);
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_syncs(void);              /* a dict */
+/* Says a line of FRIT_LOG on sys.stderr, or counts it: a format of a name and, as %U, of the line of user code; or a text. */
+void      fr_info_log(const char *format, const char *name);
+void      fr_info_log_text(PyObject *text);
+/* Says how often those came that have not been said since. */
+void      fr_info_log_rest(void);
 void      fr_info_reset(void);
 
 /* ---- containers.c: the tensors among objects, borrowed from these */

@@ -25,8 +25,6 @@ fr_fallback_names_init(void)
 static void
 log_call(const char *name, bool method)
 {
-    PyObject *where;
-
     fr_fallback_span = FR_UNLIKELY(fr_spans_on()) ? fr_span_name(name) : 0;
     fr_count_way(FR_WAY_handed);
     if (FR_UNLIKELY(fr_explain_is_on)) {
@@ -35,12 +33,8 @@ log_call(const char *name, bool method)
         snprintf(text, sizeof text, "ndarray.%s", name);
         fr_explain_handed(method ? text : name, fr_site_here());
     }
-    if (FR_LIKELY(!(fr_env.log_bits & FR_LOG_FALLBACKS)))
-        return;
-    where = fr_site_text(fr_site_here());
-    if (where)
-        PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
-    Py_XDECREF(where);
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_FALLBACKS))
+        fr_info_log("%s is NumPy's, at %U", name);
 }
 
 struct fr_name *

@@ -233,6 +233,8 @@ set_text(const struct fr_setting *s, PyObject *value)
         return not_allowed(s, value);
     if (!strcmp(s->field, "backend") && !fr_backend_change(text))
         return PyErr_Format(PyExc_ValueError, "%s=%s has memory of its own: set it in the environment", s->name, text);
+    if (s->as_bits)
+        fr_info_log_rest();
     fr_setting_put_text(s, text);
     Py_RETURN_NONE;
 }

@@ -84,21 +84,6 @@ explain(PyObject *tensors, const char *kind, struct fr_explanation *out)
     return st;
 }
 
-PyObject *
-fr_explain_as_text(PyObject *tensors, const char *kind)
-{
-    struct fr_explanation e;
-    PyObject             *text;
-
-    if (explain(tensors, kind, &e) < 0)
-        return NULL;
-    text = PyUnicode_FromString(e.n_order ? "" : "nothing is pending: no kernel would run\n");
-    for (size_t i = 0; text && i < e.n_order; i++)
-        PyUnicode_AppendAndDel(&text, fr_site_explain(e.plan[e.event[e.order[i]].plan].text));
-    fr_explanation_clear(&e);
-    return text;
-}
-
 /* tensors and a kind; NULL: an exception. */
 static const char *
 kind_of(PyObject *const *args, Py_ssize_t n)
@@ -114,10 +99,18 @@ kind_of(PyObject *const *args, Py_ssize_t n)
 static PyObject *
 explain_text(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    const char *kind = kind_of(args, n);
+    const char           *kind = kind_of(args, n);
+    struct fr_explanation e;
+    PyObject             *text;
 
     (void)module;
-    return kind ? fr_explain_as_text(args[0], kind) : NULL;
+    if (!kind || explain(args[0], kind, &e) < 0)
+        return NULL;
+    text = PyUnicode_FromString(e.n_order ? "" : "nothing is pending: no kernel would run\n");
+    for (size_t i = 0; text && i < e.n_order; i++)
+        PyUnicode_AppendAndDel(&text, fr_site_explain(e.plan[e.event[e.order[i]].plan].text));
+    fr_explanation_clear(&e);
+    return text;
 }
 
 static PyObject *

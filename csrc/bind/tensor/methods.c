@@ -283,8 +283,13 @@ static PyObject *
 explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const char *kind = nargs ? PyUnicode_AsUTF8(args[0]) : "plan";
+    PyObject   *module, *result;
 
-    return kind ? fr_explain_as_text(self, kind) : NULL;
+    if (!kind || !(module = PyImport_ImportModule("frit._explained")))
+        return NULL;
+    result = PyObject_CallMethod(module, "of_tensor", "Os", self, kind);
+    Py_DECREF(module);
+    return result;
 }
 
 /* ---- values in */
@@ -486,7 +491,7 @@ static PyMethodDef methods[] = {
      "eval($self)\n--\n\nComputes the values now; returns the tensor itself."},
     {"explain", PLAIN(explain),
      "explain($self, kind='plan', /)\n--\n\n"
-     "What computing it would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
+     "What computing it would do, as frit.explain() has it: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
     {"fill", fill, METH_O, "fill($self, value, /)\n--\n\nEvery element becomes the value."},
     {"setflags", FR_FAST(setflags),
      "setflags($self, write=None)\n--\n\nMakes the tensor read-only."},

@@ -365,7 +365,7 @@ machine_set(PyObject *module, PyObject *d)
         m.store_ps = x[2];
         m.row_ns = x[3];
         m.loop_ns = x[4];
-        m.n_threads = (int)x[5];
+        m.threads = x[5];
         m.shared_us = x[6];
     }
     fr_machine_measured(&m);

@@ -192,7 +192,6 @@ PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
 PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
 /* ---- engine.c, explain.c */
-PyObject *fr_explain_as_text(PyObject *tensors, const char *kind);
 extern PyMethodDef fr_engine_methods[], fr_explain_methods[], fr_record_methods[], fr_warmup_methods[];
 
 /* ---- record.c */
