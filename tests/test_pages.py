@@ -51,10 +51,14 @@ def pages():
     events = [{"kind": "kernel", "name": "map", "at_us": 0.0, "us": 12.5, "line": "f.py:3 in f"},
               {"kind": "sync", "name": "bool", "at_us": 20.0, "us": 0.0, "line": None}]
     scopes = [{"name": "model", "us": 10.0, "children": [{"name": HOSTILE, "us": 4.0, "children": []}]}]
+    run = frit.accelerate(model)
+    with frit.profile(name="a model") as p:
+        run(*arguments())
     general = _pages.page("Parts", "for others", _pages.timeline(events, "What ran", time_text),
                           _pages.scope_bars(scopes, "Scopes", time_text),
                           _pages.curve([(0, 0), (3.5, 1e6), (9, 2e5)], "Memory", "us", bytes_text, [_pages.Life("x", 10**6, HOSTILE)]))
     return {"explanation": e.html(), "estimate": a.html(), "difference": b.diff(a).html(), "general": general,
+            "profile": p.html(), "part of a profile": p._repr_html_(),
             "raised": frit.explain(lambda: 1)().html(), "tensor": frit.explain(frit.asarray(np.ones(3)) + 1).html(),
             "part of an explanation": e._repr_html_(), "part of an estimate": a._repr_html_(), "part of a difference": b.diff(a)._repr_html_()}
 

@@ -11,6 +11,7 @@
 #include "runtime/place.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
+#include "runtime/warmup.h"
 
 /* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN:
  * fr_tensor_eval_again. */
@@ -222,7 +223,7 @@ run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 static fr_status
 run_gathered(struct fr_plan *p, struct fr_err *err)
 {
-    struct fr_inputs inputs = {gathered.scalar, gathered.moving};
+    struct fr_inputs inputs = {gathered.scalar, gathered.moving, .id = gathered.id, .n = gathered.n};
     struct fr_judge_few few;
     char            *kept;
     unsigned         raised;
@@ -275,15 +276,20 @@ bring_arguments(const struct fr_node *n, struct fr_err *err)
 FR_INLINE fr_status
 run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
-    unsigned  raised;
-    fr_status st;
+    struct fr_record_mark mark;
+    unsigned              raised;
+    fr_status             st;
 
     if (FR_UNLIKELY(atomic_load_explicit(&fr_buffers_elsewhere, memory_order_relaxed) != 0) &&
         (st = bring_arguments(&fr_nodes[id], err)) != FR_OK)
         return st;
+    if (FR_UNLIKELY(fr_record_is_on))
+        mark = fr_record_begun();
     fr_fpe_begin();
     st = fr_eager_run(id, out, err);
     raised = fr_fpe_raised();
+    if (FR_UNLIKELY(fr_record_is_on) && st == FR_OK && *out)
+        fr_record_node(&fr_nodes[id], &mark);
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && *out && fr_judge_are_due(&id, 1, raised))
         fr_judge_node(id, *out, raised);
     return st;
@@ -383,6 +389,8 @@ eval_gathered(enum way way, struct fr_err *err)
     struct fr_plan *p;
     fr_status       st;
 
+    if (FR_UNLIKELY(fr_warmup_is_on) && (st = fr_warmup_plan(&gathered, err)) != FR_OK)
+        return st;
     if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
@@ -585,11 +593,23 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     return st == FR_OK ? said : st;
 }
 
+/* An evaluation has ended, which was for what bind/ has said last. */
+static FR_COLD void
+end_span(const struct fr_span_mark *mark)
+{
+    const struct fr_span_why why = fr_span_why;
+
+    fr_span_why = (struct fr_span_why){0, 0};
+    fr_record_memory(fr_backend);
+    fr_span_end(mark, FR_SPAN_evaluation, why.name, FR_SITE_LINE(why.site), 0);
+}
+
 static fr_status
 eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     fr_ref    few[64], *todo = few;
     int       n_todo = 0;
+    struct fr_span_mark mark;
     fr_status st = FR_OK, first;
 
     for (int i = 0; i < n && n_todo == 0; i++)
@@ -603,6 +623,7 @@ eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     memcpy(todo + n, roots, (size_t)n * sizeof *todo);
     for (int i = 0; i < n; i++)
         fr_node_ref(todo[n + i]);
+    mark = fr_span_begin();
     st = first = eval_held(todo, n, way, err);
     if (way == EACH && n > 1 && st != FR_OK && st != FR_EINTR && st != FR_ERAISED) {
         first = FR_OK;
@@ -613,6 +634,8 @@ eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
             first = first == FR_OK ? st : first;
         }
     }
+    if (FR_UNLIKELY(mark.begin != 0))
+        end_span(&mark);
     for (int i = 0; i < n; i++)
         fr_node_unref(todo[n + i]);
     if (todo != few)

@@ -15,13 +15,13 @@ from .explain import Explanation
 _EVENT = "kind", "failed", "why", "way", "name", "plan", "line", "syncs", "kernels", "bytes_read", "bytes_written"
 
 # Why an evaluation came: the sync's name (bind/base/base.h), or what runtime/ says.
-_WHY = {
+WHY = {
     "bool": "a truth value", "number": "a number", "item": "an item", "print": "a text", "iteration": "an iteration",
     "buffer": "a buffer", "dlpack": "DLPack", "numpy": "an array of NumPy's", "pickle": "a pickle", "index": "an index",
     "eval": "eval()", "fallback": "a call of NumPy", "end": "the end of the call", "pending": "nobody yet",
     "others": "other code, which may see the memory",
     "at once": "each operation by itself, as errstate or filters of warnings want it",
-    "much": "much that was pending", "products": "matrix products that were pending"}
+    "much": "much that was pending", "products": "matrix products that were pending", "again": "a call made again"}
 _WAYS = {
     "nodes": ", one for each operation, for it is small and has come for the first times; its plan",
     "alone": ", for it is one small operation; its plan",
@@ -179,7 +179,7 @@ def why_text(event: dict[str, Any]) -> str:
     """Why an evaluation came, or a value was read."""
     if event["why"] == "fallback" and event["name"]:
         return f"the call of {event['name']}"
-    return _WHY.get(event["why"], str(event["why"]))
+    return WHY.get(event["why"], str(event["why"]))
 
 
 def event_text(event: dict[str, Any]) -> str:

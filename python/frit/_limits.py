@@ -129,14 +129,14 @@ _COMPARED = "peak_bytes", "first_peak_bytes", "result_bytes", "argument_bytes", 
 
 
 class Difference:
-    """What one estimate has more than another: `rows` of (what, before, after). As a gate in CI:
+    """What one estimate or profile has more than another: `rows` of (what, before, after). As a gate in CI:
 
         frit.estimate(f)(x).diff(before).check(peak_bytes=0, us=0.05)
     """
 
     def __init__(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         self.before, self.after = before, after
-        self.rows: list[tuple[str, float, float]] = [(k, before.get(k, 0), after[k]) for k in _COMPARED]
+        self.rows: list[tuple[str, float, float]] = [(k, before.get(k, 0), after[k]) for k in _COMPARED if k in after]
         for what in ("kernels", "fallbacks", "syncs"):
             self.rows.append((what, _number(before, what), _number(after, what)))
 

@@ -131,6 +131,10 @@ class _Function:
             inside=inside(r, names, cells) if r.holds_arrays(names, cells) else None, takes_module=r.takes_module,
             elements=over_elements(self.f.__code__), stats=self.stats))
 
+    def is_closed(self) -> bool:
+        """Whether what calls do follows from what they are given and read, so that they may be made again without running it."""
+        return self.rewritten is not None and closed(self.rewritten) is not None
+
     @staticmethod
     def written(code: types.CodeType) -> types.CodeType:
         """The code that the user wrote, of what the function runs by."""
@@ -217,8 +221,16 @@ def _suspends(f: Any) -> bool:
 def accelerate(function: Any = None, *, device: str | None = None, results: str = "arrays") -> Any:
     """Runs an unchanged NumPy function on frit and returns NumPy arrays.
 
-    Use it as a decorator, with or without parentheses.  The result behaves as the function did: arrays that it writes into
-    are written, results are ndarrays and NumPy scalars, exceptions come from the same lines.  The functions and classes of
+        >>> @frit.accelerate
+        ... def scaled(x):
+        ...     return x / np.sqrt((x * x).sum(axis=1, keepdims=True))
+        >>> scaled(np.array([[3.0, 4.0]]))
+        array([[0.6, 0.8]])
+
+    Use it as a decorator, with or without parentheses.  Shapes, dtypes and strides of results are NumPy's, and so are their
+    bits, but for functions such as exp (at most 1 ULP from the truth) and products of matrices (BLAS's).  The result behaves
+    as the function did: arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
+    the same lines.  The functions and classes of
     the user's that it leads to, in whatever modules and packages that were not installed, run in the same way while it runs;
     those of other packages get arrays.
 
@@ -239,6 +251,9 @@ def accelerate(function: Any = None, *, device: str | None = None, results: str 
     `results`: "arrays", or "tensors": what a call gives and what it leaves in objects, lists and dicts are Tensors, computed,
     where they were computed.  A loop whose state is a GPU's stays there: tensors are arguments as arrays are.  Arrays that are
     arguments stay arrays.
+
+    TypeError: it is no function (of a class, decorate methods); ValueError: `results` is neither.  A call raises what the
+    function raises, from its lines.
     """
     if results not in ("arrays", "tensors"):
         raise ValueError(f"accelerate(): results is 'arrays' or 'tensors', not {results!r}")

@@ -58,6 +58,7 @@ finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_len
     bool                  raised = !result;
 
     PyErr_Fetch(&type, &value, &trace);
+    fr_call_raised(type);
     if (raised)
         result = Py_NewRef(Py_None);
     st = fr_loans_eval(loan, n, result, false, &err);

@@ -37,10 +37,19 @@ bool      fr_site_stores_plainly(void);
 /* Warns at that line, as the filters in force have it; -1: with an exception. */
 int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
+/* From here on texts call a file what function(its name) gives; NULL: by its name. */
+void      fr_site_name_files(PyObject *function);
 /* `text` with every "@123" replaced by the site's text, which does not come twice in a row. */
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
+uint32_t  fr_site_scope(uint32_t id);   /* in which it was traced */
+
+/* ---- scope.c: frit.scope */
+enum { FR_MOST_SCOPES = 1 << 15 };
+extern FR_THREAD_LOCAL uint32_t fr_scope_now;   /* of this thread; 0: none */
+PyObject *fr_scope_text(uint32_t);              /* "outer/inner"; "" of none */
+extern PyMethodDef fr_scope_methods[];
 
 /* ---- divisors.c: the number that each line of user code divided by last */
 /* Whether the line that runs now divides by this number always, as far as is known. */

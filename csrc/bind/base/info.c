@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/base/base.h"
 #include "ir/node.h"
@@ -91,10 +92,14 @@ void (*fr_info_wanted)(const struct fr_tensor *);
 void
 fr_info_sync(enum fr_sync why, const struct fr_tensor *t)
 {
+    static struct fr_span_known known[FR_N_SYNCS];
+
     if (FR_UNLIKELY(fr_info_wanted != NULL))
         fr_info_wanted(t);
     if (!fr_tensor_is_pending(t))
         return;
+    if (FR_UNLIKELY(fr_spans_on()))
+        fr_span_why = (struct fr_span_why){fr_span_name_of(&known[why], sync_names[why]), fr_site_here()};
     syncs[why]++;
     n_syncs++;
     if (FR_UNLIKELY(fr_explain_is_on))

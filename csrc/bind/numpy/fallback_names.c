@@ -4,6 +4,7 @@
  * arrives as a Python function is counted in a dict by its name. */
 #include <string.h>
 
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/numpy/numpy.h"
 #include "runtime/explain.h"
@@ -11,6 +12,7 @@
 enum { N_NAMES = 1024 };       /* slots; about 250 literals exist */
 
 static struct fr_name names[N_NAMES];
+uint32_t              fr_fallback_span;
 static PyObject      *counts;  /* of functions that came as objects: text -> int */
 
 int
@@ -23,6 +25,7 @@ fr_fallback_names_init(void)
 static void
 log_call(const char *name, bool method)
 {
+    fr_fallback_span = FR_UNLIKELY(fr_spans_on()) ? fr_span_name(name) : 0;
     fr_count_way(FR_WAY_handed);
     if (FR_UNLIKELY(fr_explain_is_on)) {
         char text[80];

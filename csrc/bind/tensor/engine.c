@@ -4,6 +4,7 @@
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/processors.h"
 #include "base/tune.h"
@@ -363,18 +364,24 @@ cache_load(PyObject *module, PyObject *args)
     return st == FR_OK ? PyLong_FromUnsignedLongLong(n_kernels) : fr_errors_raise(st, &err);
 }
 
+static const double SLICE_S = 0.05; /* after which a waiting thread looks for Ctrl-C */
+
 static PyObject *
 wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    double seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
-    void  *gil;
-    bool   done;
+    double  seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
+    int64_t end;
+    void   *gil;
+    bool    done, asked = false;
 
     (void)module;
     if (seconds == -1 && PyErr_Occurred())
         return NULL;
     gil = fr_hooks.release_gil();
-    done = fr_planner_wait(seconds) && fr_compile_wait(seconds, fr_hooks.interrupted);
+    end = fr_now_us() + (int64_t)(seconds * 1e6);
+    while (!(done = fr_planner_wait(seconds < SLICE_S ? seconds : SLICE_S)) && !asked && fr_now_us() < end)
+        asked = fr_hooks.interrupted();
+    done = done && fr_compile_wait((double)(end - fr_now_us()) * 1e-6, fr_hooks.interrupted);
     fr_hooks.take_gil(gil);
     return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
 }
@@ -398,6 +405,14 @@ site_text(PyObject *module, PyObject *id)
 
     (void)module;
     return v == (unsigned long)-1 && PyErr_Occurred() ? NULL : fr_site_text((uint32_t)v);
+}
+
+static PyObject *
+site_name_files(PyObject *module, PyObject *function)
+{
+    (void)module;
+    fr_site_name_files(function == Py_None ? NULL : function);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -507,9 +522,12 @@ PyMethodDef fr_engine_methods[] = {
     {"eval", PLAIN(eval_all),
      "eval(*tensors)\n--\n\n"
      "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
-     "Returns its argument, or the tuple of them."},
+     "Returns its argument, or the tuple of them. What else they hold is left alone. MemoryError: the results or\n"
+     "temporaries do not fit; tensors are then as they were."},
     {"site_text", site_text, METH_O,
      "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
+    {"site_name_files", site_name_files, METH_O,
+     "site_name_files(function, /)\n--\n\nTexts call a file what function(its name) gives, from here on; None: by its name."},
     {"site_here", site_here, METH_NOARGS, "site_here()\n--\n\nThe id of the caller's line."},
     {"alloc_fail_at", alloc_fail_at, METH_O,
      "alloc_fail_at(n, /)\n--\n\nMakes the n-th allocation from now fail; 0 stops that."},

@@ -427,22 +427,6 @@ clip(METHOD_ARGS)
     return fr_functions_clip(NULL, (PyObject *[]){self, s[0] ? s[0] : Py_None, s[1] ? s[1] : Py_None, s[2]}, s[2] ? 4 : 3, NULL);
 }
 
-/* For notebooks; like repr, it computes nothing. */
-static PyObject *
-repr_html(PyObject *self, PyObject *unused)
-{
-    PyObject *text = PyObject_Repr(self), *html = PyImport_ImportModule("html"), *safe = NULL;
-
-    (void)unused;
-    if (text && html)
-        safe = PyObject_CallMethod(html, "escape", "O", text);
-    Py_XDECREF(text);
-    Py_XDECREF(html);
-    if (safe)
-        Py_SETREF(safe, PyUnicode_FromFormat("<pre>%U</pre>", safe));
-    return safe;
-}
-
 static PyObject *
 is_pending(PyObject *self, PyObject *unused)
 {
@@ -475,7 +459,7 @@ static PyMethodDef methods[] = {
      "astype($self, dtype, order='K', casting='unsafe', subok=True, copy=True, device=None)\n--\n\n"
      "The values in another dtype. A dtype that frit does not have gives an ndarray.\n"
      "TypeError where `casting` forbids it."},
-    {"copy", FR_FAST(copy), "copy($self, order='C')\n--\n\nA new tensor with the same values."},
+    {"copy", FR_FAST(copy), "copy($self, order='C')\n--\n\nA new tensor with the same values, shape and dtype; see frit.copy."},
     {"__copy__", copy_plain, METH_NOARGS, "A copy with the same axis order."},
     {"__deepcopy__", copy_plain, METH_O, "A copy with the same axis order."},
     {"reshape", FR_FAST(reshape),
@@ -484,7 +468,7 @@ static PyMethodDef methods[] = {
      "resize($self, *shape, refcheck=True)\n--\n\nChanges the shape and the number of elements in place; new ones are 0.\n"
      "ValueError where somebody else sees the memory, as numpy.ndarray.resize."},
     {"ravel", FR_FAST(ravel),
-     "ravel($self, order='C')\n--\n\nOne axis; a view where that is possible."},
+     "ravel($self, order='C')\n--\n\nOne axis; a view where NumPy gives one; see frit.ravel."},
     {"flatten", FR_FAST(flatten), "flatten($self, order='C')\n--\n\nA copy with one axis."},
     {"transpose", PLAIN(transpose),
      "transpose($self, *axes)\n--\n\nA view with the axes in this order, by default reversed."},
@@ -493,24 +477,25 @@ static PyMethodDef methods[] = {
     {"squeeze", FR_FAST(squeeze),
      "squeeze($self, axis=None)\n--\n\nA view without axes of size 1."},
     {"diagonal", FR_FAST(diagonal),
-     "diagonal($self, offset=0, axis1=0, axis2=1)\n--\n\nA read-only view of a diagonal."},
+     "diagonal($self, offset=0, axis1=0, axis2=1)\n--\n\nA read-only view of a diagonal; see frit.diagonal."},
     {"trace", FR_FAST(trace),
-     "trace($self, offset=0, axis1=0, axis2=1, ...)\n--\n\nSum of a diagonal."},
+     "trace($self, offset=0, axis1=0, axis2=1, ...)\n--\n\nSum of a diagonal; see frit.trace."},
     {"repeat", FR_FAST(repeat), "repeat($self, repeats, axis=None)\n--\n\nSee frit.repeat."},
     {"item", FR_FAST(item),
      "item($self, *index)\n--\n\nOne element as a Python number. ValueError if there are several."},
-    {"tolist", FR_FAST(tolist), "tolist($self)\n--\n\nNested lists of Python numbers."},
-    {"tobytes", FR_FAST(tobytes), "tobytes($self, order='C')\n--\n\nThe values as bytes."},
+    {"tolist", FR_FAST(tolist), "tolist($self)\n--\n\nNested lists of Python numbers; without axes, one number."},
+    {"tobytes", FR_FAST(tobytes), "tobytes($self, order='C')\n--\n\nThe values as bytes, in rows ('C') or columns ('F')."},
     {"numpy", to_numpy, METH_NOARGS,
      "numpy($self)\n--\n\nAn ndarray over the same memory: writes go both ways."},
     {"eval", eval, METH_NOARGS,
-     "eval($self)\n--\n\nComputes the values now; returns the tensor itself."},
+     "eval($self)\n--\n\nComputes the values now; returns the tensor itself. MemoryError: they do not fit; it is then as it was."},
     {"explain", PLAIN(explain),
      "explain($self, kind='plan', /)\n--\n\n"
      "What computing it would do, as frit.explain() has it: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
-    {"fill", fill, METH_O, "fill($self, value, /)\n--\n\nEvery element becomes the value."},
+    {"fill", fill, METH_O,
+     "fill($self, value, /)\n--\n\nEvery element becomes the value, converted to the dtype as by an assignment, with its errors."},
     {"setflags", FR_FAST(setflags),
-     "setflags($self, write=None)\n--\n\nMakes the tensor read-only."},
+     "setflags($self, write=None)\n--\n\nMakes the tensor read-only, or writable where its memory is (ValueError where not)."},
     {"conj", FR_FAST(conjugate), "conj($self)\n--\n\nThe complex conjugate."},
     {"conjugate", FR_FAST(conjugate), "conjugate($self)\n--\n\nThe complex conjugate."},
     {"round", FR_FAST(round_method), "round($self, decimals=0, out=None)\n--\n\nSee frit.round."},
@@ -529,7 +514,7 @@ static PyMethodDef methods[] = {
     {"__format__", dunder_format, METH_O, "Formats the only element as a Python number."},
     {"__reduce__", dunder_reduce, METH_NOARGS, "For pickle: the values."},
     {"__sizeof__", dunder_sizeof, METH_NOARGS, "Bytes of the object, with those of elements of its own."},
-    {"_repr_html_", repr_html, METH_NOARGS, "repr for notebooks."},
+    {"_repr_html_", fr_html, METH_NOARGS, "What a notebook shows of it. Nothing is computed."},
     {"_is_pending", is_pending, METH_NOARGS, "True while the values are not computed."},
     {"_is_scalar", is_scalar, METH_NOARGS, "True if it stands for a NumPy scalar."},
     {"_to_scalar", to_scalar, METH_NOARGS, "The values as a NumPy scalar, or as a new ndarray."},

@@ -359,6 +359,26 @@ def estimate_part(e: dict[str, Any]) -> str:
     return part(title, lead, *content)
 
 
+# ---- profiles ----
+
+
+def _profile(p: dict[str, Any]) -> tuple[str, Any, list[Any]]:
+    from .profiles import profile_content
+
+    return profile_content(p, kernel_parts(p["kernels"], p["lines"], p.get("limits")))
+
+
+def profile_page(p: dict[str, Any]) -> str:
+    """Of a Profile.as_dict()."""
+    title, lead, content = _profile(p)
+    return page(title, lead, *content)
+
+
+def profile_part(p: dict[str, Any]) -> str:
+    title, lead, content = _profile(p)
+    return part(title, lead, *content)
+
+
 # ---- before and after ----
 
 _TEXTS = {"us": time_text, "ops": count_text}
@@ -464,6 +484,8 @@ __all__ = [
     "part",
     "parted",
     "plan_memory",
+    "profile_page",
+    "profile_part",
     "roofline",
     "scope_bars",
     "scrolled",
