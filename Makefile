@@ -22,7 +22,7 @@ quick:
 
 # The long versions of the random tests, and copies of the sources with defects put in on purpose.
 soak:
-	.ci/setup check
+	.ci/setup soak
 	.ci/setup docs
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
 	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "jit off" "node by node" apart "no compiler" "a GPU"

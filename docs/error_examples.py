@@ -79,6 +79,8 @@ OWN = (
         ("frit.accelerate(np.sin, results='lists')", "`results` is one of two words."),
         ("frit.accelerate(np.sin, device='gpu')", "The name of a device is one of `frit.devices()`, or \"auto\"."),
         ("frit.explain(v * 2, 'assembler')", "`kind` is one of five."),
+        ("frit.explain(3)", "Explain a function, whose call is made, or a Tensor."),
+        ("frit.explain(lambda: frit.explain(np.sin)(v))()", "One call is explained at a time."),
         ("frit.install()", "It is a statement of a script that is run by itself; in a module or notebook use the decorator."),
     )),
     ("Estimates", "`frit.estimate` raises what the function itself raises, and these.", (
@@ -106,6 +108,17 @@ OWN = (
         ("e = frit.estimate(np.sin)\ne(v).diff(e(v)).check(speed=1)", "There is no such number in an estimate."),
         ("with frit.device('meta'):\n    float(frit.zeros(10**6).sum())",
          "Device \"meta\" has shapes and no values: `frit.estimate` uses it."),
+    )),
+    ("Profiles, scopes, and compiling ahead", "", (
+        ("frit.profile(events=-1)", ""),
+        ("with frit.profile() as p: pass\np.save('p.txt')", "A trace is .json, a page .html."),
+        ("with frit.profile() as p: pass\np.end()", "It has ended with its statement."),
+        ("with frit.profile(), frit.profile(): pass", "One at a time in a process. Functions that a profile decorates may call each other."),
+        ("frit.scope(3)", "A scope has a name."),
+        ("with frit.profile() as p: frit.eval(v + 1)\np.diff(p).check(speed=1)", "There is no such number in a profile."),
+        ("frit.warmup(np.sin, values='some')(v)", ""),
+        ("frit.warmup(3)", ""),
+        ("frit.warmup(lambda: frit.warmup(np.sin)(v))()", "Within a function that is compiled ahead, arrays have no data."),
     )),
     ("Machines and energy", "", (
         ("frit.machine.load(__file__)", "The file is no JSON."),
@@ -180,6 +193,7 @@ APART = (
          {"FRIT_GCCJIT": "/nowhere/libgccjit.so.0", "FRIT_JIT": "always"},
          "There is no libgccjit on this machine (Debian: `apt-get install libgccjit0 binutils`): the block interpreter runs all "
          "kernels."),
+        ("import frit", {"FRIT_NUM_THREAD": "2"}, "There is no such variable, and one of nearly that name."),
         ("import frit\nfrit.cache.info()\nfrit.eval(frit.exp(frit.zeros(9)) + 1)\nfrit.wait_for_compiles()",
          {"FRIT_CACHE_DIR": "/proc/nowhere", "FRIT_JIT": "always"},
          "The folder cannot be made, is not this user's, or others may write to it."),
@@ -211,9 +225,11 @@ APART = (
 
 # {reason: parts of places ("folder/file.c:line") or of messages}
 NOT_SHOWN = {
+    "a notebook says them": ("_notebook.py",),
     "frit's own modules call these, with what they make themselves": (
         "bind/accelerate/", "bind/module.c", "_restore()", "numpy_call()", "give_back()", "config_set()", "explain_text()",
-        "an ndarray is wanted",
+        "an ndarray is wanted", "tensors and a kind are wanted", "explain_begin()", "a file's name is a string", "bind/base/scope.c",
+        "frit compiles ahead already",
         "Ufunc()", "__array_ufunc__()", "__array_function__()", "ir/parse.c", "jit/loop.c", "jit/emit_", "_numpy.py",
         "too many arguments",
         "no device was chosen", "a number is stored as one", "a size is one integer", "frit records already", "dot() takes from",

@@ -113,8 +113,8 @@ depends on that. ``frit.config.ways()`` gives this table as dicts.
 # ---- names and how they answer ----
 
 OWN = {     # what is no function of arrays: frit's tools, which reference.rst describes
-    "accelerate", "estimate", "explain", "install", "isa_levels", "max_batch", "reset_stats", "show_config", "stats", "synchronize",
-    "wait_for_compiles", "devices", "tuned", "ways"}
+    "accelerate", "estimate", "explain", "install", "isa_levels", "load_ipython_extension", "max_batch", "profile", "reset_stats",
+    "show_config", "stats", "synchronize", "unload_ipython_extension", "wait_for_compiles", "warmup", "devices", "tuned", "ways"}
 PARTS = (("", "frit"), ("linalg.", "frit.linalg"), ("fft.", "frit.fft"), ("random.", "frit.random"))
 LOOKS = "lazy", "immediate", "no values", "NumPy"
 
@@ -124,10 +124,13 @@ def is_function(value):
 
 
 def public(prefix):
-    """The public names of a part of the package, and their values."""
+    """The public names of a part of the package, and their values; None: it is a tool for a package that is not installed."""
     module = importlib.import_module(("frit." + prefix).rstrip("."))
     for name in sorted(dir(module)):
-        value = None if name.startswith("_") else getattr(module, name)
+        try:
+            value = None if name.startswith("_") else getattr(module, name)
+        except ImportError:
+            value = None
         inner = inspect.ismodule(value) and value.__name__.startswith("frit.") and name not in frit._SUBMODULES
         if not name.startswith("_") and not inner:
             yield name, value

@@ -1,5 +1,6 @@
 """The documentation says what frit does: examples run, generated pages are what frit says now, every name and message is there."""
 import ast
+import builtins
 import doctest
 import glob
 import importlib
@@ -88,7 +89,8 @@ def docstrings(name):
 
 
 @pytest.mark.parametrize("name", [n for n in MODULES if ">>> " in read("python", "frit", n + ".py")])
-def test_examples_of_docstrings(name):
+def test_examples_of_docstrings(name, monkeypatch):
+    monkeypatch.setattr(builtins, "_", None, raising=False)     # an example's value, which is to go with it
     parser, runner, said = doctest.DocTestParser(), doctest.DocTestRunner(optionflags=doctest.ELLIPSIS), []
     for where, text in docstrings(name):
         runner.run(parser.get_doctest(text, {"frit": frit, "np": np}, where, name + ".py", 0), out=said.append)

@@ -597,6 +597,50 @@ def test_ctrl_c_lands_within_200_ms_and_leaves_things_intact():
     """, timeout=120)
 
 
+def test_ctrl_c_lands_in_an_accelerated_call_and_computes_only_what_was_written():
+    """What the call leaves pending, in its frames and elsewhere, nobody waits for: it stays a Tensor, of the values of its time."""
+    run("""
+        kept = []
+        @frit.accelerate
+        def long_work(x, out):
+            out[:3] = x[:3] * 2
+            y = x
+            for turn in range(50):
+                for i in range(100):
+                    y = np.sin(y) * 0.5 + x
+                kept.append(y)
+                if y.sum() < 0:
+                    break
+            return y
+        x, out = np.ones(2_000_000), np.zeros(5)
+        sent = []
+        def interrupt():
+            while not kept:
+                time.sleep(0.001)
+            time.sleep(0.1)
+            sent.append(time.process_time())
+            os.kill(os.getpid(), signal.SIGINT)
+        threading.Thread(target=interrupt).start()
+        try:
+            long_work(x, out)
+        except KeyboardInterrupt as e:
+            waited, error = time.process_time() - sent[0], e    # whose traceback has the frames
+        else:
+            raise AssertionError("not interrupted")
+        assert waited < 0.4, waited     # 200 ms of each of two threads, however busy the machine is
+        assert out.tolist() == [2, 2, 2, 0, 0]
+        y = kept[-1]
+        assert type(y) is frit.Tensor and y._is_pending()
+        x[:] = 7                        # which is none of its business
+        want = 1.0
+        for i in range(100 * len(kept)):
+            want = float(np.sin(want)) * 0.5 + 1
+        assert abs(float(y[5]) - want) < 1e-9 and (np.asarray(y) == y[5]).all()
+        assert type(frit.accelerate(lambda x: x + 1)(x)) is np.ndarray
+        work()
+    """, FRIT_JIT="off")
+
+
 @pytest.mark.core
 def test_ctrl_c_lands_while_kernels_are_compiled_first(compiler):
     run("""

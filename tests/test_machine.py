@@ -59,6 +59,39 @@ def test_rows_are_counted_and_what_is_loaded_again():
     assert work(lambda x: x.argmax(axis=1), x)[FIND] == 4
 
 
+def test_windows_of_one_memory_are_read_once_and_what_is_written_in_place_is_not_brought():
+    from frit._estimate import recorded_rows
+    n, size = 512, 512 * 512 * 8
+    (row,) = recorded_rows(lambda x: x[1:-1, 1:-1] + x[2:, 1:-1] + x[:-2, 1:-1] + x[1:-1, 2:] + x[1:-1, :-2], [S((n, n), "f8")])
+    assert row["bytes"] == size + 8 * (n - 2) ** 2
+    assert row["bytes_read"] == 5 * 8 * (n - 2) ** 2        # as it is counted by operand
+    (row,) = recorded_rows(lambda x, y: x + y, [S((n, n), "f8"), S((n, n), "f8")])
+    assert row["bytes"] == 3 * size
+
+    def f(x):
+        x += 1
+        return x
+
+    (row,) = recorded_rows(f, [S((n, n), "f8")])
+    assert row["bytes"] == 1.5 * size
+
+
+def test_calls_take_as_long_as_the_function_is_closed_and_has_arrays():
+    x = np.ones(10)
+
+    class Model:
+        def step(self, x):
+            return x + 1
+
+    model = Model()
+    _machine.use(machine(call_us=[5.0, 1.0, 0.5, 0.25, 20.0]))
+    assert frit.estimate(lambda a: a + 1)(x).overhead_us == 5 + 2 * 0.25
+    assert frit.estimate(lambda a, b: (a + b, a - b))(x, x.copy()).overhead_us == 5 + 4 * 0.25
+    assert frit.estimate(lambda a: model.step(a))(x).overhead_us == 20 + 2 * 0.25 + 0.5       # it runs: a node is traced
+    _machine.use(machine())
+    assert frit.estimate(lambda a: a + 1)(x).overhead_us == 5
+
+
 def test_every_operation_has_some_work():
     """But for what only moves: the micro code of each is counted."""
     for name in ("exp", "sin", "arctan", "tanh", "log1p", "cbrt", "erf", "sinh", "arcsin", "exp2"):

@@ -1,7 +1,11 @@
 """What frit knows by name: NumPy's names (_numpy.py), and Python's opcodes (_bytecode.py)."""
 import collections
 import dis
+import importlib
 import os
+import pathlib
+import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -116,3 +120,72 @@ def test_looking_names_up_imports_nothing_that_numpy_has_not_yet():
             "print({name.split('.')[1] for name in sys.modules.keys() - before if name.startswith('numpy.')} - {'fft'})")
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+# ---- names that do not exist
+
+@pytest.mark.parametrize("where, name, says", [
+    ("frit", "summ", "did you mean 'sum'"), ("frit", "Float64", "did you mean 'float64'"), ("frit", "acclerate", "'accelerate'"),
+    ("frit", "float_", "was removed in the NumPy 2.0 release"), ("frit", "quite_another_thing", None), ("frit", "_private", None),
+    ("frit.linalg", "sovle", "did you mean 'solve'"), ("frit.random", "nromal", "did you mean 'normal'"),
+    ("frit.fft", "ftt", "did you mean"), ("frit.testing", "assert_equl", "did you mean 'assert_equal'")])
+def test_a_name_that_does_not_exist(where, name, says):
+    module = importlib.import_module(where)
+    with pytest.raises(AttributeError) as e:
+        getattr(module, name)
+    text = str(e.value)
+    assert text.startswith(f"module '{where}' has no attribute '{name}'") and type(e.value).__name__ == "AttributeError"
+    assert says in text if says else text == f"module '{where}' has no attribute '{name}'"
+    again = pickle.loads(pickle.dumps(e.value))
+    assert type(again) is AttributeError and str(again) == text
+    assert not hasattr(module, name) and getattr(module, name, 3) == 3
+
+
+def test_what_is_near_is_found_when_it_is_read():
+    code = ("import sys, frit\nfor n in ('nosuch', 'summ', '__array_nosuch__', '_repr_png_', '_ipython_display_'):\n    assert not hasattr(frit, n)\n"
+            "assert 'frit._names' in sys.modules and 'difflib' not in sys.modules\n"
+            "try: frit.summ\nexcept AttributeError as e: text = str(e)\nassert 'difflib' in sys.modules and \"'sum'\" in text")
+    subprocess.run([sys.executable, "-S", "-c", "import sys; sys.path[:0] = " + repr(sys.path) + "\n" + code], check=True)
+    code = "import sys, frit\nfor n in ('__array_nosuch__', '_repr_png_', '_ipython_display_'): assert not hasattr(frit, n)\nassert 'frit._names' not in sys.modules"
+    subprocess.run([sys.executable, "-c", "import sys; sys.path[:0] = " + repr(sys.path) + "\n" + code], check=True)
+
+
+def test_a_method_that_does_not_exist_is_said_by_python():
+    done = subprocess.run([sys.executable, "-c", "import sys; sys.path[:0] = " + repr(sys.path) + "\nimport frit; frit.zeros(3).meen()"],
+                          capture_output=True, text=True)
+    assert "'frit.Tensor' object has no attribute 'meen'. Did you mean: 'mean'?" in done.stderr
+
+
+@pytest.mark.parametrize("name, says", [("debgu", "did you mean 'debug'"), ("num_thread", "did you mean 'num_threads'"),
+                                        ("quite_another", "python -m frit.config lists them")])
+def test_a_setting_that_does_not_exist(name, says):
+    with pytest.raises(KeyError) as e:
+        frit.config(**{name: 1})
+    assert f"frit has no setting '{name}'" in e.value.args[0] and says in e.value.args[0]
+
+
+def test_variables_that_are_nearly_settings():
+    """Those of the build and of tests are no misspelt ones."""
+    others = sorted({v for folder in ("tests", "benchmarks", ".ci", "csrc") for path in pathlib.Path(ROOT, folder).rglob("*")
+                     if path.is_file() and path.suffix in (".py", ".c", ".h", "") for v in re.findall(r"FRIT_[A-Z_]+\b", path.read_text(errors="ignore"))}
+                    - {s["variable"] for s in frit.config.settings()} - {"FRIT_NUM_THREAD"})
+    env = {**os.environ, **dict.fromkeys(others, "1"), "FRIT_FAIL_ALLOC": ""}
+    code = "import sys; sys.path[:0] = " + repr(sys.path) + "\nimport frit"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert len(others) > 5 and done.stderr == "", done.stderr
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**env, "FRIT_NUM_THREAD": "2"})
+    assert done.stderr == "frit: FRIT_NUM_THREAD is no setting: did you mean FRIT_NUM_THREADS?\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**env, "FRIT_NUM_THREAD": "2", "FRIT_QUIET": "1"})
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("call, says", [
+    (lambda: frit.device("gpu"), '"cuda:0" to "cuda:15"'), (lambda: frit.zeros(3, device="cuda0"), '"cuda:0" to "cuda:15"'),
+    (lambda: frit.config(off="divded"), "divided.*duel"), (lambda: frit.config(jit="on"), "auto, off, interpret, always"),
+    (lambda: frit.config(tune="nosuch=3"), "python -m frit.config lists"), (lambda: frit.config(log="sync"), "compiles, fallbacks, syncs"),
+    (lambda: frit.explain(len, "plans"), "graph, loops, c, cuda and plan"),
+    (lambda: frit.accelerate(len, results="tensor"), "'arrays' or 'tensors'")])
+def test_a_value_that_does_not_exist_has_all_that_do_beside_it(call, says):
+    with pytest.raises(ValueError, match=says):
+        call()

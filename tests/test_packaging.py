@@ -74,7 +74,7 @@ def complete(path):
     names = set(zipfile.ZipFile(path).namelist())
     assert os.path.getsize(path) <= 5e6
     assert not [n for n in names if not n.startswith(("frit/", "frit-"))], "only frit is installed"
-    assert {"frit/__init__.py", "frit/py.typed", "frit/_core.pyi", "frit/__init__.pyi", "frit/frit-cc"} <= names
+    assert {"frit/__init__.py", "frit/py.typed", "frit/_core.pyi", "frit/__init__.pyi", "frit/frit-cc", "frit/_pages/page.css", "frit/_pages/page.js"} <= names
 
 
 def test_wheel_is_small_and_complete(wheel):

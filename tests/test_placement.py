@@ -538,3 +538,20 @@ def test_random_programs(tune):
     for more in (["--seeds", "0:12"], ["--functions", "--seeds", "0:25"]):
         done = subprocess.run([sys.executable, "-m", "tests.fuzz", "--no-shrink", *more], env=env, capture_output=True, text=True)
         assert done.returncode == 0 and " 0 failed" in done.stdout, done.stdout[-3000:] + done.stderr[-2000:]
+
+
+def test_a_call_is_explained_where_it_computes():
+    """By device= of the function that is explained, and by what was weighed, with the totals of stats."""
+    out = said("""
+def f(x):
+    if heavy(x).sum() > 0: x = heavy(x)
+    return x + 1
+def explained(device):
+    b, e = frit.stats(), frit.explain(frit.accelerate(f, device=device))(a)
+    d, n = e.as_dict(), frit.stats()
+    return [str(e), [p["device"] for p in d["plans"]], d["kernels"] == n["kernels"] - b["kernels"], sum(d["syncs"].values())]
+say([explained("cuda"), explained("auto"), explained("cpu")])
+""")
+    for (text, devices, same, syncs), want in zip(out, ({"cuda:0"}, {"cuda:0"}, {"cpu"}), strict=True):
+        assert set(devices) == want and same and syncs == 1, text
+    assert "us on cuda:0" in out[1][0] and "us on cuda:0" not in out[0][0]

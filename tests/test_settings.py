@@ -178,3 +178,70 @@ def test_no_result_depends_on_a_way(off):
             fast = frit.accelerate(f)
             for _ in range(8):
                 assert np.asarray(fast(a.copy())).tobytes() == np.asarray(f(a.copy())).tobytes()
+
+
+# ---- FRIT_LOG
+
+LOOP = """
+import os, sys
+import numpy as np, frit
+def f(x):
+    n = 0
+    for i in range({n}):
+        n += bool((x * i).sum() > 3)
+        x = x + np.sort(x)
+    return n
+frit.explain(f)(np.ones(5))
+"""
+
+
+def logged(code, log="fallbacks,syncs"):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("FRIT_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**env, "PYTHONPATH": os.pathsep.join(sys.path), "FRIT_LOG": log})
+    return done.stderr.splitlines()
+
+
+def test_lines_that_come_again_are_counted():
+    lines = logged(LOOP.format(n=123))
+    syncs = [k for k in lines if k.startswith("frit: computed for bool at <string>:7 in f")]
+    assert [k.rpartition(" in f")[2] for k in syncs] == ["", ", 10 times", ", 100 times", ", 123 times"], lines
+    handed = [k for k in lines if k.startswith("frit: sort is NumPy's, at <string>:8 in f")]
+    assert [k.rpartition(" in f")[2] for k in handed] == ["", ", 10 times", ", 100 times", ", 123 times"], lines
+    assert len(lines) == 8
+
+
+@pytest.mark.parametrize("n, last", [(1, ""), (2, ", 2 times"), (10, ", 10 times"), (11, ", 11 times")])
+def test_what_was_said_last_is_not_said_again_at_exit(n, last):
+    lines = logged(LOOP.format(n=n), "fallbacks")
+    assert lines[-1].endswith(f" in f{last}") and len(lines) == len(set(lines)), lines
+
+
+def test_a_child_says_what_it_has_counted_itself():
+    lines = logged(LOOP.format(n=5) + "if os.fork() == 0:\n    frit.explain(f)(np.ones(5)); frit.explain(f)(np.ones(5)); sys.exit()\nos.wait()",
+                   "fallbacks")
+    assert sorted(k.rpartition(" in f")[2] for k in lines) == ["", "", ", 10 times", ", 5 times"], lines
+
+
+def test_a_log_that_ends_says_the_rest(capsys):
+    def f(x):
+        for _ in range(7):
+            x = x + np.sort(x)
+        return x
+    for _ in range(2):
+        with frit.config(log="fallbacks"):
+            frit.explain(f)(np.ones(5))
+            assert len(capsys.readouterr().err.splitlines()) == 1
+        assert capsys.readouterr().err.rstrip().endswith("test_a_log_that_ends_says_the_rest.<locals>.f, 7 times")
+    frit.explain(f)(np.ones(5))
+    assert capsys.readouterr().err == ""
+
+
+def test_compiled_kernels_are_said_once(tmp_path):
+    code = "import numpy as np, frit\nfor _ in range(3): frit.eval(frit.asarray(np.ones(10**5)) * 2 + 1); frit.wait_for_compiles()"
+    env = {name: value for name, value in os.environ.items() if not name.startswith("FRIT_")}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True,
+                          env={**env, "PYTHONPATH": os.pathsep.join(sys.path), "FRIT_LOG": "compiles", "FRIT_JIT": "always",
+                               "FRIT_CACHE_DIR": str(tmp_path)})
+    lines = done.stderr.splitlines()
+    assert lines and all(re.fullmatch(r"frit: compiled kernel [0-9a-f]{8}, [\d.]+ ms", k) for k in lines) and len(set(lines)) == len(lines)

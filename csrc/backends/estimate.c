@@ -47,26 +47,48 @@ add_operand(struct fr_work *w, const struct fr_instance *in, int k, fr_dtype d, 
     add_bytes(w, (double)(fr_instance_touched(in, k) * fr_dtype_size(d)), is_written);
 }
 
+/* What a nest reads and writes of one memory after the other. */
+static void
+add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of,
+             const bool *is_used)
+{
+    for (int k = 0; k < nest->n_operands; k++) {
+        double read = 0, written = 0;
+        bool   is_first = is_used[k];
+
+        for (int i = 0; i < k && is_first; i++)
+            is_first = !is_used[i] || of[i].number != of[k].number;
+        for (int i = k; is_first && i < nest->n_operands; i++)
+            if (is_used[i] && of[i].number == of[k].number)
+                *(nest->operands[i].flags & FR_OPERAND_WRITTEN ? &written : &read) +=
+                    (double)(fr_instance_touched(in, i) * fr_dtype_size(nest->operands[i].dtype));
+        if (of[k].bytes > 0 && read > of[k].bytes) /* windows over the same elements */
+            read = of[k].bytes;
+        w->memory += read > written ? read : written;
+        add_bytes(w, read, false);
+        add_bytes(w, read > 0 ? written / 2 : written, true);
+    }
+}
+
 void
-fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in)
+fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of)
 {
     const double rows = n_rows(in), elements = rows * (double)in->n_inner;
     const double n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = elements};
-    uint8_t      seen[FR_MAX_OPERANDS] = {0};
+    bool         is_used[FR_MAX_OPERANDS] = {false};
     struct fr_nest_work counted;
 
     for (uint32_t i = 0; i < nest->n_insts; i++) {
         const struct fr_inst *x = &nest->insts[i];
 
-        if ((x->kind == FR_INST_LOAD || fr_inst_writes(x)) && !seen[x->operand]) {
-            seen[x->operand] = 1;
-            add_operand(w, in, x->operand, nest->operands[x->operand].dtype, fr_inst_writes(x));
-        }
+        if (x->kind == FR_INST_LOAD || fr_inst_writes(x))
+            is_used[x->operand] = true;
         if (x->kind == FR_INST_OP)
             fr_work_add(w, x->op, x->op == FR_OP_cast ? x->dtype : fr_nest_compute(nest, (int)i), n_of_level[x->level]);
         else if (x->kind == FR_INST_REDUCE || x->kind == FR_INST_ACCUM)
             fr_work_add(w, fr_op_info[x->op].combine, nest->insts[x->a[0]].dtype, elements);
     }
+    add_memories(w, nest, in, of, is_used);
     if (fr_nest_count(nest, &counted, NULL) != FR_OK)
         return;
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
@@ -151,19 +173,32 @@ beside(double a, double b)
     return sqrt(a * a + b * b);
 }
 
-/* ns of a processor that has been measured, by so many of its threads. */
+/* ns of memory's time, and of products', on a processor that has been measured, by one thread or all of them. */
 static double
-processor_ns(const struct fr_machine *m, const struct fr_work *w, int n_threads)
+memory_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
 {
-    const struct fr_machine_level l = level_of(n_threads > 1 ? m->all_level : m->level, m->n_levels, w->bytes);
-    const double memory = w->read / l.read_gbs + w->written / l.write_gbs;
-    const double product = w->product / (n_threads > 1 ? m->all_product_gops : m->product_gops)[w->is_product_wide];
+    const struct fr_machine_level l = level_of(all ? m->all_level : m->level, m->n_levels, w->memory > 0 ? w->memory : w->bytes);
+
+    return w->read / l.read_gbs + w->written / l.write_gbs;
+}
+
+static double
+product_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
+{
+    return w->product / (all ? m->all_product_gops : m->product_gops)[w->is_product_wide];
+}
+
+/* The same of all that it does. */
+static double
+processor_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
+{
+    const double memory = memory_ns(m, w, all), product = product_ns(m, w, all), n = all ? m->threads : 1;
     double arithmetic = w->loaded * m->load_ps + w->stored * m->store_ps;
 
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
         arithmetic += w->kind[k] * m->kind_ps[k];
-    return beside(arithmetic / 1000 / n_threads + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns) / n_threads +
-           (n_threads > 1 ? 1000 * m->shared_us : 0);
+    return beside(arithmetic / 1000 / n + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns) / n +
+           (all ? 1000 * m->shared_us : 0);
 }
 
 /* A GPU by its data sheet. Bytes of memory at the bandwidth that so large a chip reaches, or its operations; rows that are read
@@ -192,7 +227,7 @@ fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
     if (m->n_multiprocessors > 0)
         return gpu_us(m, w);
     if (m->n_levels) {
-        double ns = processor_ns(m, w, 1), shared = m->n_threads > 1 ? processor_ns(m, w, m->n_threads) : ns;
+        double ns = processor_ns(m, w, false), shared = m->threads > 1 ? processor_ns(m, w, true) : ns;
 
         return m->launch_us + (shared < ns ? shared : ns) / 1000;
     }
@@ -200,6 +235,25 @@ fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
     for (int c = 0; c < FR_N_WORK; c++)
         arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
     return m->launch_us + (memory > arithmetic ? memory : arithmetic) / 1000;
+}
+
+double
+fr_limit_us(const struct fr_machine *m, const struct fr_work *w)
+{
+    double memory = w->bytes / m->gbs, arithmetic = 0;
+
+    if (m->n_levels) {
+        const bool all = m->threads > 1;
+
+        memory = memory_ns(m, w, all);
+        for (int k = 0; k < FR_N_WORK_KINDS; k++)
+            arithmetic += w->kind[k] * m->kind_ps[k] / 1000 / (all ? m->threads : 1);
+        arithmetic += product_ns(m, w, all);
+    } else {
+        for (int c = 0; c < FR_N_WORK; c++)
+            arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
+    }
+    return (memory > arithmetic ? memory : arithmetic) / 1000;
 }
 
 double

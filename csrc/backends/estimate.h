@@ -32,8 +32,8 @@ struct fr_machine {
     double row_ns, loop_ns;       /* a row, and each loop over one, beside its elements */
     double product_gops[2];       /* of large products, f32 and f64; */
     double all_product_gops[2];   /* all threads */
-    int    n_threads;
-    double shared_us;             /* that several threads take beside their share */
+    double threads;               /* as many as all of them are worth, where arithmetic is what takes time, */
+    double shared_us;             /* that they take beside their share */
 
     /* Of a GPU whose data sheet is known (python/frit/_machine.py), though it may not be here; 0 multiprocessors: it is none. What
      * is in `gbs` is what kernels reach. */
@@ -50,7 +50,8 @@ struct fr_work {
     double ops[FR_N_WORK];        /* operations, one of 8 bytes that is no f64 as two, */
     double wide[FR_N_WORK];       /* and on f64 */
     /* Of what runs, as jit/work.h has it: */
-    double read, written;         /* of `bytes` */
+    double read, written;         /* of `bytes`; what is written where it was read is half, for it need not be brought, */
+    double memory;                /* and how much memory that is; 0: `bytes` */
     double kind[FR_N_WORK_KINDS], loaded, stored;
     double rows, loops;           /* and how often it begins one, and goes along one; */
     double outputs;               /* arrays that are written; */
@@ -66,14 +67,22 @@ fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
 void      fr_machine_measured(const struct fr_machine *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);
-/* Adds what a nest does over an instance; a call; a running result. Memory that several elements share counts once. */
-void      fr_work_add_nest(struct fr_work *, const struct fr_nest *, const struct fr_instance *);
+/* In which memory an operand lies: its number, and the bytes of that. */
+struct fr_work_memory {
+    int    number;
+    double bytes;
+};
+/* Adds what a nest does over an instance, whose operands are in these memories; a call; a running result. Memory that several
+ * elements share counts once, and so does what several operands read of one. */
+void      fr_work_add_nest(struct fr_work *, const struct fr_nest *, const struct fr_instance *, const struct fr_work_memory *);
 void      fr_work_add_call(struct fr_work *, const struct fr_call *);
 void      fr_work_add_scan(struct fr_work *, fr_op, fr_dtype, const struct fr_instance *);
 /* How many operations it is, whatever they take. */
 double    fr_work_ops(const struct fr_work *);
 /* How long the work takes there, its operands being there. */
 double    fr_estimate_us(const struct fr_machine *, const struct fr_work *);
+/* How soon it could be done there at best, with nothing beside its bytes or its operations. */
+double    fr_limit_us(const struct fr_machine *, const struct fr_work *);
 /* How long so many bytes take from one device to another; NULL: the host. */
 double    fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, double n_bytes);
 

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/tune.h"
 
+extern char **environ;
+
 struct fr_env fr_env;
 
 /* The ways that can be left out, in the order of the table, each behind a comma and a space. */
@@ -95,7 +97,7 @@ fr_setting_allowed(const struct fr_setting *s, char *out, size_t cap)
     if (s->as_int)
         snprintf(out, cap, "a whole number from %d to %d", s->least, s->most);
     else if (s->take)
-        snprintf(out, cap, "name=value of some of the machine's numbers");
+        snprintf(out, cap, "name=value of some of the machine's numbers, which python -m frit.config lists");
     else if (s->words)
         snprintf(out, cap, "%s of %s", s->several ? "some" : "one", s->words);
     else
@@ -122,6 +124,56 @@ set(const struct fr_setting *s, const char *text)
     return true;
 }
 
+/* ---- names that are nearly those of settings ---- */
+
+enum { MOST_LETTERS = 40, NEAR = 2 };
+
+/* How many letters are to be changed, left out or put in to make one of the other (Wagner and Fischer, 1974). */
+static int
+distance(const char *a, size_t n_a, const char *b)
+{
+    int    row[MOST_LETTERS + 1];
+    size_t n_b = strlen(b);
+
+    if (n_a > MOST_LETTERS || n_b > MOST_LETTERS)
+        return MOST_LETTERS;
+    for (size_t j = 0; j <= n_b; j++)
+        row[j] = (int)j;
+    for (size_t i = 1; i <= n_a; i++)
+        for (size_t j = 0, before = 0; j <= n_b; j++) { /* before: of one letter less of both */
+            int here = row[j], least = here + 1;
+
+            if (j > 0) {
+                least = row[j - 1] + 1 < least ? row[j - 1] + 1 : least;
+                least = (int)before + (a[i - 1] != b[j - 1]) < least ? (int)before + (a[i - 1] != b[j - 1]) : least;
+            }
+            row[j] = least;
+            before = (size_t)here;
+        }
+    return row[n_b];
+}
+
+/* Says of a variable that is no setting which one may be meant. */
+static void
+check_name(const char *name, size_t n)
+{
+    const struct fr_setting *nearest = NULL;
+    int                      least = NEAR + 1;
+
+    for (const struct fr_setting *s = fr_settings; s->name; s++) {
+        int d = distance(name, n, s->name);
+
+        if (d == 0)
+            return;
+        if (d < least) {
+            least = d;
+            nearest = s;
+        }
+    }
+    if (nearest)
+        fr_warn_once(nearest->name, "%.*s is no setting: did you mean %s?", (int)n, name, nearest->name);
+}
+
 void
 fr_env_load(void)
 {
@@ -137,4 +189,7 @@ fr_env_load(void)
         fr_setting_allowed(s, allowed, sizeof allowed);
         fr_warn_once(s->name, "%s=%.60s is not %s; using \"%s\"", s->name, text, allowed, s->default_text);
     }
+    for (char **v = environ; v && *v; v++)
+        if (!strncmp(*v, "FRIT_", 5))
+            check_name(*v, strcspn(*v, "="));
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/env.h"
 
 enum { MAX_WARNINGS = 32, WARNING_LEN = 320 };
@@ -56,12 +57,91 @@ fr_warn_once(const char *topic, const char *fmt, ...)
         fprintf(stderr, "frit: %s\n", line);
 }
 
+/* ---- lines that come again */
+
+enum { BUCKETS = 256 };
+
+struct fr_log_line {
+    struct fr_log_line *next;  /* in its bucket */
+    uint64_t            n;     /* since counting began, */
+    uint64_t            said;  /* and what was said of that */
+    char                text[];
+};
+
+static struct fr_log_line *lines[BUCKETS];
+
+struct fr_log_line *
+fr_log_line(const char *text)
+{
+    uint32_t            hash = 2166136261u;
+    size_t              n = strlen(text) + 1;
+    struct fr_log_line *l, **at;
+
+    for (const char *s = text; *s; s++)
+        hash = (hash ^ (unsigned char)*s) * 16777619u;
+    at = &lines[hash % BUCKETS];
+    pthread_mutex_lock(&lock);
+    for (l = *at; l && strcmp(l->text, text) != 0; l = l->next)
+        ;
+    if (!l && (l = fr_malloc(sizeof *l + n))) {
+        *l = (struct fr_log_line){.next = *at};
+        memcpy(l->text, text, n);
+        *at = l;
+    }
+    pthread_mutex_unlock(&lock);
+    return l;
+}
+
+const char *
+fr_log_text(const struct fr_log_line *l)
+{
+    return l->text;
+}
+
+uint64_t
+fr_log_again(struct fr_log_line *l)
+{
+    uint64_t n, rest;
+
+    pthread_mutex_lock(&lock);
+    for (n = rest = ++l->n; rest % 10 == 0; rest /= 10)
+        ;
+    if (rest == 1)
+        l->said = n;
+    pthread_mutex_unlock(&lock);
+    return rest == 1 ? n : 0;
+}
+
+void
+fr_log_rest(void (*say)(const char *text, uint64_t n))
+{
+    for (int i = 0; i < BUCKETS; i++) {
+        struct fr_log_line *l;
+        uint64_t            n;
+
+        pthread_mutex_lock(&lock);
+        l = lines[i];
+        pthread_mutex_unlock(&lock);
+        for (; l; l = l->next) {
+            pthread_mutex_lock(&lock);
+            n = l->n > l->said ? l->n : 0;
+            l->n = l->said = 0;
+            pthread_mutex_unlock(&lock);
+            if (n) /* without the lock, as above */
+                say(l->text, n);
+        }
+    }
+}
+
 /* In a child of fork the thread that held the lock does not exist; an entry that it was writing is not
- * counted yet. */
+ * counted yet. What the parent has counted it will say itself. */
 static void
 after_fork_child(void)
 {
     pthread_mutex_init(&lock, NULL);
+    for (int i = 0; i < BUCKETS; i++)
+        for (struct fr_log_line *l = lines[i]; l; l = l->next)
+            l->n = l->said = 0;
 }
 
 bool

@@ -50,6 +50,7 @@ stop(PyObject *module, PyObject *unused)
     Py_BEGIN_ALLOW_THREADS
     fr_compile_stop();
     Py_END_ALLOW_THREADS
+    fr_info_log_rest();
     fr_runtime_stop();
     Py_RETURN_NONE;
 }
@@ -93,7 +94,7 @@ add_methods(PyObject *module)
         fr_functions_methods, fr_reductions_methods, fr_creation_methods, fr_fill_methods, fr_views_methods, fr_join_methods,
         fr_spread_methods, fr_pad_methods, fr_product_methods, fr_dot_methods, fr_einsum_methods,
         fr_take_methods, fr_mask_methods, fr_scalar_functions,
-        fr_dlpack_methods, fr_engine_methods, fr_record_methods, fr_device_methods,
+        fr_dlpack_methods, fr_engine_methods, fr_explain_methods, fr_record_methods, fr_scope_methods, fr_warmup_methods, fr_device_methods,
         fr_accelerate_methods, fr_finish_methods, fr_membrane_methods, fr_crossing_methods, fr_called_methods, fr_convert_methods, fr_outside_methods,
         fr_bytecode_methods,
     };

@@ -211,6 +211,7 @@ finish_compile(struct fr_helper *h)
     int64_t         us = fr_now_us() - h->since_us;
     struct fr_jobs *work = work_of(h);
     bool            batch = is_batch(work), first = true;
+    int             n_kernels = 0;
     struct fr_key   key;
     struct fr_err   err;
 
@@ -224,6 +225,7 @@ finish_compile(struct fr_helper *h)
         if (fr_job_answer_with(h->bytes, h->head.n_bytes, &m->stats.n_compiled, &err) != FR_EBUG) {
             fr_compile_say(&key, batch ? "compiled with others" : "compiled", us);
             fr_cache_put(&key, &m->origin, h->bytes, h->head.n_bytes, &err);
+            n_kernels++;
         } else if (batch) {
             m->current->alone = first;
             fr_jobs_put(&m->todo);
@@ -233,6 +235,7 @@ finish_compile(struct fr_helper *h)
         }
         first = false;
     }
+    fr_compile_seen("compiled", us, n_kernels);
     pthread_mutex_lock(&m->lock);
     m->n_pending--;
     pthread_cond_broadcast(&m->done);
@@ -252,6 +255,7 @@ fail_compile(struct fr_helper *h)
     fr_jobs_take(work);
     fr_log(1, "a kernel stays with the interpreter: %s", h->bytes);
     fr_compile_say(&m->current->key, "no code for", fr_now_us() - h->since_us);
+    fr_compile_seen("left to the interpreter", fr_now_us() - h->since_us, 1);
     fr_job_give_up(true);
 }
 

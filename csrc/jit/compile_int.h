@@ -111,6 +111,8 @@ void fr_job_take_in(void);
 void fr_compile_count(uint64_t *what, uint64_t n);
 /* FRIT_LOG=compiles: a line. */
 void fr_compile_say(const struct fr_key *, const char *what, int64_t us);
+/* For a profile: so many kernels have come by this way, for which so long was taken until now. */
+void fr_compile_seen(const char *what, int64_t us, int n_kernels);
 /* From now on all is interpreted; warns once. */
 void fr_compile_set_unavailable(const char *why);
 /* The same for a while, the longer the more often in a row. */

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "jit/cache.h"
 #include "jit/compile_int.h"
 #include "jit/exec.h"
@@ -64,9 +65,25 @@ fr_job_free(struct fr_job *j)
 void
 fr_compile_say(const struct fr_key *key, const char *what, int64_t us)
 {
-    if (fr_env.log_bits & FR_LOG_COMPILES)
-        fprintf(stderr, "frit: %s kernel %02x%02x%02x%02x, %.1f ms\n", what, key->bytes[0],
-                key->bytes[1], key->bytes[2], key->bytes[3], (double)us * 1e-3);
+    char                text[64];
+    struct fr_log_line *line;
+    uint64_t            n;
+
+    if (!(fr_env.log_bits & FR_LOG_COMPILES))
+        return;
+    snprintf(text, sizeof text, "%s kernel %02x%02x%02x%02x", what, key->bytes[0], key->bytes[1], key->bytes[2], key->bytes[3]);
+    n = (line = fr_log_line(text)) ? fr_log_again(line) : 0;
+    if (n == 1)
+        fprintf(stderr, "frit: %s, %.1f ms\n", text, (double)us * 1e-3);
+    else if (n)
+        fprintf(stderr, "frit: %s, %llu times\n", text, (unsigned long long)n);
+}
+
+void
+fr_compile_seen(const char *what, int64_t us, int n_kernels)
+{
+    if (fr_spans_on())
+        fr_span_beside(FR_SPAN_compile, fr_span_name(what), 1000 * us, (uint64_t)n_kernels);
 }
 
 /* ---- what is known of keys ------------------------------------------------------------------- */
@@ -372,6 +389,7 @@ look_up_key(void)
     }
     switch (fr_cache_get(&j->key, NULL, &bytes, &n, &err)) {
     case FR_OK:
+        fr_compile_seen("from disk", fr_now_us() - start, 1); /* before the answer, which may end what is profiled */
         st = fr_job_answer_with(bytes, n, &m->stats.n_disk_hits, &err);
         fr_free(bytes);
         if (st != FR_EBUG)

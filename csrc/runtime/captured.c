@@ -4,6 +4,7 @@
 
 #include "base/alloc.h"
 #include "base/fpe.h"
+#include "base/span.h"
 #include "base/ways.h"
 #include "runtime/judge.h"
 #include "runtime/storage.h"
@@ -41,7 +42,7 @@ struct fr_captured {
     struct result         *result;
     struct fr_judge_memory memory;
     uint32_t              *site;     /* of what was gathered */
-    int                    n_leaves, n_takes, n_results;
+    int                    n_leaves, n_takes, n_results, n_sites;
     bool                   writes;   /* over an argument */
 };
 
@@ -224,6 +225,7 @@ fr_capture(const struct fr_reach *args, int n_args, bool *writes,
     }
     if (g->n_scalars)
         memcpy(r->scalar, g->scalar, (size_t)g->n_scalars * sizeof *r->scalar);
+    r->n_sites = g->n;
     for (int i = 0; i < g->n; i++) /* of nodes that have just died, if they have */
         r->site[i] = fr_nodes[g->id[i]].site;
     if (g->n_moving)
@@ -297,11 +299,13 @@ fr_status
 fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results, struct fr_err *err)
 {
     struct fr_plan  *p = r->plan;
-    struct fr_inputs inputs = {r->scalar, r->moving};
+    struct fr_inputs inputs = {r->scalar, r->moving, .site = r->site, .n = r->n_sites};
     int              n = 0;
     unsigned         raised, warns = FR_SITE_WARNS(fr_trace_site);
     struct fr_judge_few few;
     char            *kept;
+    static struct fr_span_known made_again;
+    const struct fr_span_mark   mark = fr_span_begin();
     fr_status        st = fr_eval_lock(err), said;
 
     if (st != FR_OK)
@@ -333,6 +337,8 @@ fr_replay(struct fr_captured *r, char *const *memory, struct fr_tensor *results,
         fr_plan_drop_fresh(p);
     }
     fr_eval_unlock();
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_evaluation, fr_span_name_of(&made_again, "again"), FR_SITE_LINE(fr_trace_site), 0);
     said = fr_judge_end();
     st = st == FR_OK ? said : st;
     if (fr_nodes_pending == 0)

@@ -7,6 +7,7 @@
 #include "backends/host.h"
 #include "base/fpe.h"
 #include "base/ways.h"
+#include "runtime/explain.h"
 #include "runtime/judge.h"
 #include "runtime/ready.h"
 
@@ -115,6 +116,8 @@ fr_tensor_peek(const struct fr_tensor *t, uint64_t out[2])
         memcpy(out, (char *)&element + (fr_component_is(t) ? t->offset * (int64_t)size : 0), size);
     }
     fr_looks_taken++;
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_read();
     fr_count_way(FR_WAY_peeked);
     return true;
 }

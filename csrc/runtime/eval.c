@@ -6,10 +6,12 @@
 #include "base/log.h"
 #include "base/tune.h"
 #include "base/ways.h"
+#include "runtime/explain.h"
 #include "runtime/judge.h"
 #include "runtime/place.h"
 #include "runtime/record.h"
 #include "runtime/storage.h"
+#include "runtime/warmup.h"
 
 /* SHOWN: results go to the host; EACH: a failure of all together is followed by each alone; AGAIN:
  * fr_tensor_eval_again. */
@@ -221,7 +223,7 @@ run_apart(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *err)
 static fr_status
 run_gathered(struct fr_plan *p, struct fr_err *err)
 {
-    struct fr_inputs inputs = {gathered.scalar, gathered.moving};
+    struct fr_inputs inputs = {gathered.scalar, gathered.moving, .id = gathered.id, .n = gathered.n};
     struct fr_judge_few few;
     char            *kept;
     unsigned         raised;
@@ -274,15 +276,20 @@ bring_arguments(const struct fr_node *n, struct fr_err *err)
 FR_INLINE fr_status
 run_node(fr_ref id, struct fr_buffer **out, struct fr_err *err)
 {
-    unsigned  raised;
-    fr_status st;
+    struct fr_record_mark mark;
+    unsigned              raised;
+    fr_status             st;
 
     if (FR_UNLIKELY(atomic_load_explicit(&fr_buffers_elsewhere, memory_order_relaxed) != 0) &&
         (st = bring_arguments(&fr_nodes[id], err)) != FR_OK)
         return st;
+    if (FR_UNLIKELY(fr_record_is_on))
+        mark = fr_record_begun();
     fr_fpe_begin();
     st = fr_eager_run(id, out, err);
     raised = fr_fpe_raised();
+    if (FR_UNLIKELY(fr_record_is_on) && st == FR_OK && *out)
+        fr_record_node(&fr_nodes[id], &mark);
     if (FR_UNLIKELY((raised | fr_judge_unseen) != 0) && st == FR_OK && *out && fr_judge_are_due(&id, 1, raised))
         fr_judge_node(id, *out, raised);
     return st;
@@ -318,7 +325,11 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_status         st = FR_OK;
 
     *out = false;
-    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id) || (st = run_node(id, &b, err)) != FR_OK || !b)
+    if (fr_is_off(FR_OFF_alone) || !fr_eager_is_alone(id))
+        return st;
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_alone(id);
+    if ((st = run_node(id, &b, err)) != FR_OK || !b)
         return st;
     *out = true;
     count_evaluation();
@@ -332,6 +343,8 @@ eval_alone(fr_ref id, bool *out, struct fr_err *err)
     fr_node_unref(id);
     fr_born_from = fr_nodes_made;
     fr_storages_settle();
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_ran(FR_OK);
     return FR_OK;
 }
 
@@ -376,12 +389,18 @@ eval_gathered(enum way way, struct fr_err *err)
     struct fr_plan *p;
     fr_status       st;
 
+    if (FR_UNLIKELY(fr_warmup_is_on) && (st = fr_warmup_plan(&gathered, err)) != FR_OK)
+        return st;
     if ((st = fr_plan_cache_find(&gathered, way == AGAIN ? FR_FIND_SOON : FR_FIND_LATER, &p, err)) != FR_OK)
         return st;
     had_plan = p;
     fr_looks_taken++;
     fr_guard_restart();
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_evaluation(&gathered, p);
     st = p ? run_gathered(p, err) : eval_eagerly(err);
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_ran(st);
     if (st == FR_OK) {
         if (fr_nodes_pending == 0)
             fr_born_from = fr_nodes_made;
@@ -513,6 +532,8 @@ eval_auto(const fr_ref *roots, int n, enum way way, struct fr_err *err)
         if ((st = eval_locked(&first, 1, ONCE, err)) != FR_OK)
             return st;
     }
+    if (FR_UNLIKELY(fr_explain_is_on))
+        fr_explain_placement(&gathered);
     if ((st = fr_place(&gathered, way == SHOWN || way == AGAIN, &where, err)) != FR_OK)
         return st;
     return where->n_parts == 1 ? eval_placed(roots, n, where->device[0], way, err) : eval_parts(where, way, err);
@@ -557,6 +578,8 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     if ((st = fr_eval_lock(err)) != FR_OK)
         return st;
     n = still_computing(todo, n);
+    if (FR_UNLIKELY(fr_explain_is_on) && n > 0)
+        fr_explain_asked();
     while (n > 0 && st == FR_OK) {
         int n_here = fr_eval_of_device(todo, n, fr_nodes[todo[0]].device);
 
@@ -570,11 +593,23 @@ eval_held(fr_ref *todo, int n, enum way way, struct fr_err *err)
     return st == FR_OK ? said : st;
 }
 
+/* An evaluation has ended, which was for what bind/ has said last. */
+static FR_COLD void
+end_span(const struct fr_span_mark *mark)
+{
+    const struct fr_span_why why = fr_span_why;
+
+    fr_span_why = (struct fr_span_why){0, 0};
+    fr_record_memory(fr_backend);
+    fr_span_end(mark, FR_SPAN_evaluation, why.name, FR_SITE_LINE(why.site), 0);
+}
+
 static fr_status
 eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
 {
     fr_ref    few[64], *todo = few;
     int       n_todo = 0;
+    struct fr_span_mark mark;
     fr_status st = FR_OK, first;
 
     for (int i = 0; i < n && n_todo == 0; i++)
@@ -588,6 +623,7 @@ eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
     memcpy(todo + n, roots, (size_t)n * sizeof *todo);
     for (int i = 0; i < n; i++)
         fr_node_ref(todo[n + i]);
+    mark = fr_span_begin();
     st = first = eval_held(todo, n, way, err);
     if (way == EACH && n > 1 && st != FR_OK && st != FR_EINTR && st != FR_ERAISED) {
         first = FR_OK;
@@ -598,6 +634,8 @@ eval(const fr_ref *roots, int n, enum way way, struct fr_err *err)
             first = first == FR_OK ? st : first;
         }
     }
+    if (FR_UNLIKELY(mark.begin != 0))
+        end_span(&mark);
     for (int i = 0; i < n; i++)
         fr_node_unref(todo[n + i]);
     if (todo != few)

@@ -116,6 +116,25 @@ born_with(uint32_t seq)
     return n->seq == seq && n->op != FR_N_OPS && fr_node_computes(n) ? id : 0;
 }
 
+fr_status
+fr_tensor_waits_for(const struct fr_tensor *t, int64_t *n_nodes, int64_t *n_bytes, struct fr_err *err)
+{
+    struct fr_gathered z = {0};
+    const fr_ref       root = t->storage->node;
+    fr_status          st = fr_node_computes(&fr_nodes[root]) ? order_behind(&z, &root, 1, err) : FR_OK;
+
+    *n_nodes = *n_bytes = 0;
+    for (int i = 0; i < z.n_order && st == FR_OK; i++) {
+        const struct fr_node *n = &fr_nodes[z.order[i]];
+
+        *n_nodes += 1;
+        *n_bytes += n->layout->n_elems * fr_dtype_size(n->dtype);
+    }
+    fr_free(z.order);
+    fr_free(z.stack);
+    return st;
+}
+
 /* Everything that is pending, in order of birth; false if too much has been born since the oldest of them. */
 static bool
 order_pending(struct fr_gathered *z)

@@ -1,6 +1,8 @@
 /* Bounded laziness: what must not stay pending when an operation has been traced is computed. That is much of
  * anything (nodes, the memory that they keep, matrix products), and what others can see (loud memory). Nearly
  * always one comparison tells that there is nothing to do: fr_guard_rests in storage.h. */
+#include "base/span.h"
+#include "runtime/explain.h"
 #include "runtime/storage.h"
 
 enum { MAX_PENDING = 20000,     /* nodes; beyond, everything that is held is computed */
@@ -86,6 +88,15 @@ fr_trace_set_at_once(bool on)
     update_bound();
 }
 
+/* Why the evaluation that follows comes, which nobody has asked for. */
+static FR_COLD void
+because(const char *why)
+{
+    fr_explain_because(why);
+    if (fr_spans_on())
+        fr_span_why = (struct fr_span_why){fr_span_name(why), fr_trace_site};
+}
+
 static FR_COLD fr_status
 guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
 {
@@ -93,15 +104,20 @@ guard(fr_ref id, const struct fr_storage *stored_to, struct fr_err *err)
                                       component of a view */
     fr_status st;
 
-    if (fr_trace_at_once)
+    if (fr_trace_at_once) {
+        because("at once");
         return fr_eval_nodes(&id, 1, err);
-    if (fr_n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to))))
+    }
+    if (fr_n_loud && (reads_loud(id, NEW_NODES) || (stored_to && fr_storage_is_watched(stored_to)))) {
+        because("others");
         return fr_eval_nodes(&id, 1, err);
+    }
     looked_past = (uint32_t)fr_nodes_made;
     if (fr_nodes_pending < pending_limit && fr_nodes[id].height <= FR_MAX_HEIGHT &&
         fresh_bytes < MAX_FRESH)
         return FR_OK;
     fr_n_guard_forces++;
+    because("much");
     if (fr_nodes_pending >= pending_limit || fresh_bytes >= MAX_FRESH) {
         st = fr_eval_all(err);
         fresh_bytes = 0;
@@ -129,9 +145,10 @@ fr_guard_products(int64_t work, bool begins, struct fr_err *err)
 {
     if ((begins && product_work >= SOME_WORK) || product_work >= MAX_WORK ||
         (product_work >= MUCH_WORK && fr_trace_site == products_forced_at)) {
-        fr_status st = fr_eval_all(err);
+        fr_status st;
 
-        if (st != FR_OK)
+        because("products");
+        if ((st = fr_eval_all(err)) != FR_OK)
             return st;
         fr_n_guard_forces++;
         products_forced_at = fr_trace_site;

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 
 #include "base/clock.h"
+#include "base/span.h"
 #include "runtime/storage.h"
 
 /* Each evaluation takes the lock, and nearly always nobody wants it at the same time: one exchange each way. The
@@ -87,14 +88,16 @@ take_or_sleep(void)
 static fr_status
 wait_for(struct fr_err *err)
 {
-    void     *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
-    fr_status st = FR_OK;
+    const struct fr_span_mark mark = fr_span_begin();
+    void                     *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
+    fr_status                 st = FR_OK;
 
     while (st == FR_OK && !take_or_sleep())
         if (fr_hooks.interrupted && fr_hooks.interrupted())
             st = fr_fail(err, FR_EINTR, "interrupted while another thread computed");
     if (gil)
         fr_hooks.take_gil(gil);
+    fr_span_end(&mark, FR_SPAN_turn, 0, 0, 0);
     return st;
 }
 

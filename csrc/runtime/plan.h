@@ -149,8 +149,6 @@ struct fr_step {
     int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
     int64_t                  copy_bytes;
     uint64_t                 bytes_read, bytes_written;
-    uint32_t                 recorded_in;  /* record.c: the last recording in which it ran, */
-    int32_t                  recorded;     /* and its number there */
 };
 
 /* How many operands each instance of the step has. */
@@ -271,6 +269,8 @@ struct fr_plan {
     struct fr_alike *alike;              /* [n_alike] what it is for, */
     int              n_moving;
     struct fr_move  *move;               /* [n_moving] as this is */
+    uint32_t         recorded_in;        /* record.c: the last recording in which it ran, */
+    int32_t          recorded_as;        /* and what of it is there */
     bool             running;
     bool             begun;              /* steps of the last run, which may have failed */
     uint32_t         n_captured;       /* that hold it */
@@ -412,7 +412,17 @@ fr_status fr_plan_run_chunks(struct fr_plan *, const struct fr_inputs *, const b
 struct fr_inputs {
     const struct fr_scalar_bits *scalar;
     const int64_t               *moving;
+    const fr_ref                *id;     /* [n] what it was given, or else, if that is no more, */
+    const uint32_t              *site;   /* [n] its sites; NULL: as when the plan was made */
+    int                          n;
 };
+
+/* The site of node number i of what the plan is given. */
+static inline uint32_t
+fr_inputs_site(const struct fr_inputs *in, int i)
+{
+    return in->id ? fr_nodes[in->id[i]].site : in->site[i];
+}
 /* Runs it over the leaves' memory, which is in p->base, in this thread's turn. Results are in p->fresh, to be taken
  * or dropped; on failure nothing is there. */
 fr_status fr_plan_run(struct fr_plan *, const struct fr_inputs *, struct fr_err *);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/span.h"
 #include "base/ways.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
@@ -191,15 +192,19 @@ note_windows(struct met *m, const struct fr_gathered *g)
 static FR_COLD fr_status
 build(struct fr_gathered *g, int n_older, int n_unlike, const struct fr_plan *older, struct fr_plan **out, struct fr_err *err)
 {
-    struct fr_structure of;
-    fr_status           st = fr_gather_structure(g, &of, err);
+    const struct fr_span_mark mark = fr_span_begin();
+    struct fr_structure       of;
+    fr_status                 st = fr_gather_structure(g, &of, err);
 
     if (n_unlike >= MAX_UNLIKE)
         of.scalar = NULL;
     of.older = older ? older->move : NULL;
     of.n_older = n_older;
     fr_planner_start(); /* which has memory ready for what is new */
-    return st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
+    st = st == FR_OK ? fr_plan_build(&of, false, out, err) : st;
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_plan, fr_span_name("waited for"), 0, (uint64_t)g->n);
+    return st;
 }
 
 /* Has a plan made for what comes again: much comes but once. To ask for one takes as long as a small operation, and one of

@@ -21,6 +21,7 @@
 #include "base/background.h"
 #include "base/clock.h"
 #include "base/processors.h"
+#include "base/span.h"
 #include "jit/compile.h"
 #include "runtime/plan.h"
 #include "runtime/storage.h"
@@ -65,13 +66,16 @@ is_empty(void)
 static void
 make_next(void)
 {
-    struct fr_draft *d;
+    const struct fr_span_mark mark = fr_span_begin();
+    struct fr_draft          *d;
 
     pthread_mutex_lock(&p.busy);
     d = p.ring[atomic_load(&p.n_taken) % N_RING];
     if (fr_plan_build(&d->of, true, &d->plan, NULL) != FR_OK)
         d->plan = NULL;
     fr_layouts_use(NULL);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_plan, fr_span_name("beside Python"), 0, (uint64_t)d->of.n_nodes);
     atomic_store(&d->done, true);
     atomic_fetch_add(&p.n_taken, 1);
     pthread_mutex_unlock(&p.busy);

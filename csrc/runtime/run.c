@@ -133,23 +133,31 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
 }
 
 static fr_status
-run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_workers, struct fr_err *err)
+run_band(struct fr_plan *p, const struct fr_band *b, char *scratch, int n_workers, int first, struct fr_err *err)
 {
-    int64_t   ns[FR_BAND_ITEMS];
-    fr_status st = fr_band_run(p, b, scratch, n_workers, ns, err);
+    struct fr_record_mark mark;
+    int64_t               ns[FR_BAND_ITEMS];
+    fr_status             st;
 
+    if (FR_UNLIKELY(first >= 0))
+        mark = fr_record_begun();
+    st = fr_band_run(p, b, scratch, n_workers, ns, err);
+    if (FR_UNLIKELY(first >= 0))
+        fr_record_ran(p, first, b->first, b->n_steps, ns, &mark);
     for (int k = 0; k < b->n_steps; k++)
         count_run(p, b->first + k, (uint64_t)ns[k] / 1000);
     return st;
 }
 
-/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. Recorded: they may run again, and are not counted. */
+/* All steps; the GIL may be away. `scratch` is for bands, of so many workers. Recorded: they may run again, and are not counted.
+ * first: the first of their records; -1: nobody records. */
 static fr_status
-run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, struct fr_err *err)
+run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, int first, struct fr_err *err)
 {
     bool    (*poll)(void) = fr_backend_interrupted;
     fr_status st = FR_OK;
     bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
+    struct fr_record_mark mark;
 
     for (int i = 0, n; i < p->n_steps && st == FR_OK; i += n) {
         struct fr_step *s = &p->step[i];
@@ -162,10 +170,14 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, str
             if (s[k].overwrites)
                 fr_backend_interrupted = NULL;
         if (s->band) {
-            st = run_band(p, &p->band[s->band - 1], scratch, n_workers, err);
+            st = run_band(p, &p->band[s->band - 1], scratch, n_workers, first, err);
             continue;
         }
+        if (FR_UNLIKELY(first >= 0))
+            mark = fr_record_begun();
         st = run_step(p, s, err);
+        if (FR_UNLIKELY(first >= 0))
+            fr_record_ran(p, first, i, 1, NULL, &mark);
         if (!is_recorded)
             count_run(p, i, timed ? (uint64_t)fr_now_us() - t0 : 0);
     }
@@ -173,21 +185,29 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, str
     return st;
 }
 
-/* All steps, of which the backend may keep what it begins. */
-static fr_status
-run_recorded(struct fr_plan *p, const char *arena, struct fr_err *err)
+/* All steps, of which the backend may keep what it begins. Where somebody records, their end is waited for. */
+static FR_COLD fr_status
+run_recorded(struct fr_plan *p, const char *arena, int first, struct fr_err *err)
 {
     const struct fr_backend  *by = fr_plan_by(p);
     const struct fr_recorder *r = by->recorder;
     const uint64_t            key = memory_key(p, arena);
+    struct fr_record_mark     mark;
     bool                      once_more;
     fr_status                 st;
 
+    if (FR_UNLIKELY(first >= 0))
+        mark = fr_record_begun();
     do {
         r->begin(by, &p->recorded, key);
-        st = run_steps(p, NULL, 1, true, err);
+        st = run_steps(p, NULL, 1, true, -1, err);
         st = r->end(by, &p->recorded, st, &once_more, err);
     } while (once_more);
+    if (FR_UNLIKELY(first >= 0)) {
+        if (st == FR_OK && by->wait)
+            st = by->wait(by, err);
+        fr_record_ran(p, first, 0, p->n_steps, NULL, &mark);
+    }
     for (int i = 0; i < p->n_steps && st == FR_OK; i++)
         count_run(p, i, 0);
     return st;
@@ -206,7 +226,7 @@ fr_status
 fr_plan_run_steps(struct fr_plan *p, const struct fr_inputs *inputs, char *arena, int64_t n_temporary, struct fr_err *err)
 {
     bind_steps(p, inputs, arena, n_temporary);
-    return run_steps(p, arena + p->arena_bytes, p->n_bands ? fr_plan_by(p)->n_workers() : 1, true, err);
+    return run_steps(p, arena + p->arena_bytes, p->n_bands ? fr_plan_by(p)->n_workers() : 1, true, -1, err);
 }
 
 /* What a backend without data does: it counts, and computes small things of which all is known. */
@@ -219,8 +239,8 @@ pass_over(struct fr_plan *p, const struct fr_inputs *inputs, int64_t n_temporary
     if (st == FR_OK && !has_run)
         for (int i = 0; i < p->n_lost; i++)
             fr_meta_forget(p->base[p->lost[i]], (size_t)p->place[p->lost[i]].bytes);
-    for (int i = 0; i < p->n_steps && st == FR_OK && fr_record_is_on; i++)
-        fr_record_step(p, i, -1);
+    if (st == FR_OK && fr_record_is_on)
+        fr_record_estimated(p, fr_record_run(p, inputs));
     return st;
 }
 
@@ -228,8 +248,9 @@ pass_over(struct fr_plan *p, const struct fr_inputs *inputs, int64_t n_temporary
 static fr_status
 compile_first(struct fr_plan *p, struct fr_err *err)
 {
-    const struct fr_backend *by = fr_plan_by(p);
-    fr_status st = FR_OK;
+    const struct fr_backend  *by = fr_plan_by(p);
+    const struct fr_span_mark mark = fr_span_begin();
+    fr_status                 st = FR_OK;
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
@@ -238,7 +259,15 @@ compile_first(struct fr_plan *p, struct fr_err *err)
     for (int i = 0; i < p->n_steps && st == FR_OK; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
             st = by->kernel_wait(p->step[i].kernel, err);
+    fr_span_end(&mark, FR_SPAN_wait, 0, 0, 0);
     return st;
+}
+
+/* All that is to run, once all is bound. */
+FR_INLINE fr_status
+run_all(struct fr_plan *p, const char *arena, char *scratch, int n_workers, int first, struct fr_err *err)
+{
+    return fr_plan_by(p)->recorder ? run_recorded(p, arena, first, err) : run_steps(p, scratch, n_workers, false, first, err);
 }
 
 fr_status
@@ -247,6 +276,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     const struct fr_backend *by = fr_plan_by(p);
     int       n_workers = p->n_bands ? by->n_workers() : 1;
     int64_t   n_temporary = fr_plan_temporary_bytes(p, n_workers);
+    int       first;
     char     *arena = NULL, *scratch;
     struct fr_err said;
     fr_status st;
@@ -267,6 +297,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     }
     scratch = arena + p->arena_bytes;
     bind_steps(p, inputs, arena, n_temporary);
+    first = FR_UNLIKELY(fr_record_is_on) ? fr_record_run(p, inputs) : -1;
     if (p->new_bytes + n_temporary > (int64_t)fr_counted.peak_planned_bytes)
         fr_counted.peak_planned_bytes = (uint64_t)(p->new_bytes + n_temporary);
     fr_counted.n_evals++;
@@ -274,13 +305,13 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     fr_fpe_begin();
     p->running = p->begun = true;
     if (p->work < fr_tune.keep_gil && !p->may_wait && !fr_env_waits_for_code()) {
-        st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
+        st = run_all(p, arena, scratch, n_workers, first, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;
 
         st = fr_env_waits_for_code() ? compile_first(p, err) : FR_OK;
         if (st == FR_OK)
-            st = by->recorder ? run_recorded(p, arena, err) : run_steps(p, scratch, n_workers, false, err);
+            st = run_all(p, arena, scratch, n_workers, first, err);
         if (gil)
             fr_hooks.take_gil(gil);
     }

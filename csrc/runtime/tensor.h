@@ -181,11 +181,17 @@ void      fr_storage_unlook(struct fr_storage *, uint32_t look);
  * what is stored into it and what reads it, or (compute false, or that failed) takes back the stores. */
 void      fr_storage_lend(struct fr_storage *);
 fr_status fr_storage_reclaim(struct fr_storage *, bool compute, struct fr_err *);
+/* Before that: what is pending and reads the memory reads a copy from here on, so that nobody has to wait for it. Does nothing
+ * where there is no memory for one, or something is stored into it. */
+void      fr_storage_copy_for_readers(struct fr_storage *);
 /* Whether a lent storage over foreign memory is as it was made: one handle, nothing to compute, and nobody but
  * the owner of the memory looks at it. Then it can be used again over other memory of the same size. */
 bool      fr_storage_is_idle(const struct fr_storage *);
 void      fr_storage_exchange(struct fr_storage *, void *memory);
 bool      fr_tensor_is_pending(const struct fr_tensor *);
+/* How many operations are to be done before it has its values, and the bytes of all that these give, each by itself: none is
+ * done. FR_ENOMEM */
+fr_status fr_tensor_waits_for(const struct fr_tensor *, int64_t *n_nodes, int64_t *n_bytes, struct fr_err *);
 /* The integers that the elements are, or are just converted from without becoming infinite; else the tensor's dtype. */
 fr_dtype  fr_tensor_whole_numbers(const struct fr_tensor *);
 bool      fr_tensor_is_alone(const struct fr_tensor *);  /* a whole array that no other handle and nobody else sees */
@@ -315,11 +321,6 @@ uint64_t  fr_stats_kernels(void);       /* some of them, sooner */
 uint64_t  fr_stats_evals(void);
 uint64_t  fr_stats_strange(void);
 void      fr_stats_reset(void);
-
-/* What evaluating these handles would do, as text: a paragraph per kernel (site ids written as "@123"
- * for bind to turn into lines), kind "graph", "loops", "c", "cuda" or "plan". fr_malloc'ed. */
-fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, char **text,
-                     struct fr_err *);
 
 /* Arrays that have been brought in so far somebody keeps anyway: however large they are, what reads them may stay pending. */
 void      fr_guard_kept(void);

@@ -1,4 +1,6 @@
 /* What handles show: computed, looked at by others, lent and given back. See tensor.h. */
+#include <string.h>
+
 #include "backends/backend.h"
 #include "base/alloc.h"
 #include "runtime/storage.h"
@@ -189,6 +191,30 @@ fr_tensor_export_there(const struct fr_tensor *t, bool writes, void **data, uint
     *look = fr_storage_look(s, writes);
 out:
     return st;
+}
+
+void
+fr_storage_copy_for_readers(struct fr_storage *s)
+{
+    const fr_ref      old = s->node;
+    const bool        is_read = fr_nodes[old].op == FR_OP_leaf && fr_nodes[old].refs > 1;
+    struct fr_buffer *b = is_read ? fr_nodes[old].v.buffer : NULL, *copy;
+    fr_ref            leaf;
+
+    if (!b || b->home || !(copy = fr_buffer_new_host(b->n_bytes, NULL)))
+        return;
+    if (!(leaf = fr_node_new(FR_OP_leaf, s->dtype, fr_nodes[old].site))) {
+        fr_buffer_unref(copy);
+        return;
+    }
+    memcpy(copy->mem, b->mem, b->n_bytes);
+    fr_nodes[leaf].layout = fr_layout_ref(s->layout);
+    fr_nodes[leaf].device = fr_nodes[old].device;
+    fr_nodes[leaf].v.buffer = b; /* whose reference goes from one to the other */
+    fr_nodes[old].v.buffer = copy;
+    fr_index_forget(old);
+    fr_storage_advance(s, leaf);
+    fr_storages_settle();
 }
 
 /* Takes stores back that have not been computed. */

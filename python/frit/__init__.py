@@ -4,6 +4,7 @@ Functions and operators on frit.Tensor record what is to be computed; it is comp
 compiled kernels, when Python needs a value.  @frit.accelerate does this to a NumPy function as it is.
 """
 import math as _math
+import os as _os
 import sys as _sys
 from typing import Any as _Any
 
@@ -23,10 +24,13 @@ _INTERNAL = frozenset({
     "cache_info", "cache_load",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",
     "decoded", "device_enter", "device_leave", "device_memory", "device_names", "device_open", "device_stream",
-    "estimate_us", "explain_text", "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin",
+    "estimate_us", "explain_begin", "explain_end", "explain_pending", "explain_text",
+    "few_names", "give_back", "keeper", "looper", "machine_set", "memory_trim", "meta_begin",
     "meta_end", "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain",
-    "reader", "record_begin", "record_end", "set_crossing", "set_items", "set_opcodes", "set_replace", "share", "shown",
-    "site_here", "site_text", "stats_reset", "strided", "type_of", "wait_compiles"})
+    "reader", "record_begin", "record_end", "scope_enter", "scope_leave", "set_crossing", "set_items", "set_opcodes",
+    "set_replace", "share", "shown",
+    "site_here", "site_name_files", "site_text", "stats_reset", "strided", "type_of", "wait_compiles",
+    "warmup_begin", "warmup_end", "warmup_wait"})
 
 
 _ufuncs = {}
@@ -60,7 +64,9 @@ globals().update({_name: getattr(_np, _name) for _name in _named("dtype")})
 dtype, finfo, iinfo, errstate = _np.dtype, _np.finfo, _np.iinfo, _np.errstate
 
 _SUBMODULES = ("cache", "config", "energy", "machine", "fft", "linalg", "random", "testing", "demo")
-_LATER = {"estimate": "_estimate", "Estimate": "_estimate", "max_batch": "_limits", "ShapeDtype": "_meta"}     # and their modules
+_LATER = {"estimate": "_estimate", "Estimate": "_estimate", "max_batch": "_limits", "ShapeDtype": "_meta", "profile": "_profile",
+          "Profile": "_profile", "scope": "_scope", "warmup": "_warmup", "Warmup": "_warmup",     # and their modules
+          "load_ipython_extension": "_notebook", "unload_ipython_extension": "_notebook"}
 _THEIRS = _named("shown")
 
 
@@ -76,6 +82,19 @@ def _handed_over(function: _Any, name: str) -> _Any:
     return call
 
 
+_absent: _Any = None        # _names.Absent, once a name was
+
+
+def _no_such_name(name: str, module: str, theirs: _Any, names: _Any) -> AttributeError:
+    """That there is no such name; protocols that are asked for pay nothing for what is near."""
+    if name.startswith("_"):
+        return AttributeError(f"module '{module}' has no attribute '{name}'")
+    global _absent
+    if _absent is None:
+        from ._names import Absent as _absent
+    return _absent(module, name, theirs, names)     # type: ignore[no-any-return]
+
+
 def __getattr__(name: str) -> _Any:
     # Imported when they are asked for: none of them is needed to compute something.
     if name in _SUBMODULES:
@@ -86,7 +105,7 @@ def __getattr__(name: str) -> _Any:
         return globals().setdefault(name, getattr(importlib.import_module("." + _LATER[name], __name__), name))
     value = None if name.startswith("_") else getattr(_np, name, None)
     if value is None or (isinstance(value, type(_math)) and name not in _THEIRS):
-        raise AttributeError(f"module 'frit' has no attribute '{name}'")
+        raise _no_such_name(name, __name__, _np, __dir__)
     if callable(value) and not isinstance(value, type):
         value = _shown(_handed_over(value, name), name)
     globals()[name] = value
@@ -97,3 +116,8 @@ def __dir__() -> list[str]:
     theirs = (n for n, v in vars(_np).items() if not (n.startswith("_") or v is None
                                                          or isinstance(v, type(_math))))
     return sorted({*globals(), *_SUBMODULES, *_LATER, *_THEIRS, *theirs})
+
+
+if "FRIT_TRACE" in _os.environ:
+    from ._profile import join as _join
+    _join()

@@ -4,42 +4,17 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+import numpy
 
 from . import _core, _machine
 from ._limits import Difference, bytes_of, first_array, max_batch
-from ._meta import META, Handed, HandOver, Restored, arrays_bytes, copied, element, where_text
+from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, copied, element, where_text
+from ._rows import Kernel as Kernel, Layer, Line as Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
 _one_at_a_time = threading.RLock()
-
-
-class Kernel(NamedTuple):
-    """What is the same in all its runs of one kernel, matrix product or copy."""
-
-    kind: str               # "map", "row reduction", "reduction", "scan", "copy" and so on
-    operations: str         # their names, a space between them
-    shape: str              # over which it runs
-    lines: tuple[tuple[str, float], ...]    # ("file.py:12 in f", its share of the time)
-    runs: int
-    us: float               # microseconds of all runs together
-    bytes_read: int         # of one run
-    bytes_written: int
-    ops: float              # operations of one run
-    tier: str               # "jitted", "interpreted", "precompiled", "products"
-    device: str
-    arrays: int             # that one run does at once
-    is_kernel: bool         # and no second part of one, or matrix product
-    why: str | None         # it was not merged with its neighbour
-
-
-class Line(NamedTuple):
-    """What a line of the user's code takes."""
-
-    where: str
-    us: float
-    bytes: float
-    ops: float
 
 
 class Estimate:
@@ -55,6 +30,7 @@ class Estimate:
                         measures this machine, without which it is a guess
     bytes, ops          moved to and from memory, and operations, of all kernels
     machine             whose time that is; None: of one that nobody has measured
+    limits              `gbs` from memory and `gops` of plain f32 operations that it reaches at most
     kernels             what runs, as a list of Kernel
     fallbacks           NumPy functions that are called with arrays, by name: what they take themselves is not known
     handed              of those the calls with arrays without data: their lines, and the bytes of what they make
@@ -67,6 +43,7 @@ class Estimate:
         self.peak_bytes = self.first_peak_bytes = self.numpy_bytes = self.result_bytes = self.argument_bytes = 0
         self.overhead_us = 0.0
         self.machine: str | None = None
+        self.limits: dict[str, float] | None = None
         self.power: list[float] | None = None
         self.kernels: list[Kernel] = []
         self.fallbacks: dict[str, int] = {}
@@ -74,6 +51,8 @@ class Estimate:
         self.syncs: dict[str, int] = {}
         self.stopped: str | None = None
         self.call: Any = None
+        self._arrays = 0        # that a call is given, or gives
+        self._is_closed: Callable[[], bool] = lambda: False     # whether it may be made again without running the function
 
     @property
     def us(self) -> float:
@@ -83,12 +62,15 @@ class Estimate:
     def joules(self) -> float | None:
         """By the machine's `power`, the four numbers of a frit.energy.Power, with all threads at work: modelled, not measured;
         None: nobody has said it."""
+        return self._joules(self.us)
+
+    def _joules(self, us: float) -> float | None:
         from .energy import Power
-        return None if self.power is None else float(Power(*self.power).watts(1.0) * self.us / 1e6)
+        return None if self.power is None else float(Power(*self.power).watts(1.0) * us / 1e6)
 
     @property
     def bytes(self) -> int:
-        return sum(k.runs * (k.bytes_read + k.bytes_written) for k in self.kernels)
+        return sum(k.bytes for k in self.kernels)
 
     @property
     def ops(self) -> float:
@@ -102,14 +84,12 @@ class Estimate:
     @property
     def lines(self) -> list[Line]:
         """Lines of the user's code, those that take longest first."""
-        found: dict[str, list[float]] = {}
-        for k in self.kernels:
-            for where, share in k.lines:
-                line = found.setdefault(where, [0, 0, 0])
-                line[0] += share * k.us
-                line[1] += share * k.runs * (k.bytes_read + k.bytes_written)
-                line[2] += share * k.runs * k.ops
-        return sorted((Line(where, *sums) for where, sums in found.items()), key=lambda at: -at.us)
+        return lines_of(self.kernels)
+
+    @property
+    def layers(self) -> list[Layer]:
+        """What each frit.scope takes, each class and each function of the user's code within it."""
+        return layers_of((k.us, k.bytes, k.runs * k.ops, k.places) for k in self.kernels)
 
     def diff(self, before: Estimate) -> Difference:
         """What this one has more than one before."""
@@ -134,10 +114,22 @@ class Estimate:
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(e.as_dict()["kernels"])."""
         numbers = ("name", "peak_bytes", "first_peak_bytes", "numpy_bytes", "result_bytes", "argument_bytes", "us", "bytes",
-                   "ops", "joules", "machine")
-        return {**{k: getattr(self, k) for k in numbers}, "kernels": [k._asdict() for k in self.kernels],
-                "lines": [at._asdict() for at in self.lines], "handed": [h._asdict() for h in self.handed],
+                   "ops", "joules", "machine", "limits")
+        return {**{k: getattr(self, k) for k in numbers},
+                "kernels": [{**k._asdict(), "joules": self._joules(k.us)} for k in self.kernels],
+                "lines": [at._asdict() for at in self.lines], "layers": [x.as_dict() for x in self.layers],
+                "handed": [h._asdict() for h in self.handed],
                 "fallbacks": dict(self.fallbacks), "syncs": dict(self.syncs), "stopped": self.stopped}
+
+    def html(self) -> str:
+        """A page that needs nothing else: memory, time by function and line, the source beside kernels, and what these reach of
+        the machine."""
+        from ._pages import estimate_page
+        return estimate_page(self.as_dict())
+
+    def _repr_html_(self) -> str:
+        from ._pages import estimate_part
+        return estimate_part(self.as_dict())
 
     def __str__(self) -> str:
         return "\n".join(self._text())
@@ -160,7 +152,7 @@ class Estimate:
             yield "       time   runs       moved         ops  kernel"
         for k in sorted(self.kernels, key=lambda k: -k.us):
             text = k.operations if len(k.operations) < 70 else k.operations[:66] + " ..."
-            yield (f"  {time_text(k.us):>9} {k.runs:6} {bytes_text(k.runs * (k.bytes_read + k.bytes_written)):>11} "
+            yield (f"  {time_text(k.us):>9} {k.runs:6} {bytes_text(k.bytes):>11} "
                    f"{count_text(k.runs * k.ops):>11}  {k.kind} over {k.shape}: {text}")
         if self.kernels:
             yield "       time       moved  line"
@@ -170,25 +162,6 @@ class Estimate:
 
 def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     return {k: n - before.get(k, 0) for k, n in after.items() if n != before.get(k, 0)}
-
-
-def _merged(lines: list[tuple[str, float]]) -> tuple[tuple[str, float], ...]:
-    """Instructions of one line as that line."""
-    found: dict[str, float] = {}
-    for where, share in lines:
-        found[where] = found.get(where, 0) + share
-    return tuple(found.items())
-
-
-def _kernels(rows: list[dict[str, Any]]) -> list[Kernel]:
-    """What does the same in several plans is one, with all their runs."""
-    found: dict[tuple[Any, ...], Kernel] = {}
-    for r in rows:
-        k = Kernel(lines=_merged(r["lines"]), **{name: r[name] for name in Kernel._fields if name != "lines"})
-        key = k._replace(runs=0, us=0.0)
-        same = found.get(key)
-        found[key] = k if same is None else same._replace(runs=same.runs + k.runs, us=same.us + k.us)
-    return list(found.values())
 
 
 _MOST_PLAIN, _FEW = 64 << 20, 4096      # bytes of arguments; of arrays of few elements
@@ -217,6 +190,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     with _one_at_a_time:
         if machine is not None:
             _machine.use(machine)
+        out.limits = _machine.limits()
         before = _core.stats()
         _core.record_begin()
         live = _core.device_memory(META)["live_bytes"]
@@ -233,16 +207,18 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
             _core.meta_values(False, None, None)
             out.peak_bytes, out.result_bytes, out.numpy_bytes = _core.meta_end()
             recorded = _core.record_end()
+            out._arrays += _n_tensors(result[0] if isinstance(result, tuple) else None)
             del result
             if restored is not None:
                 restored.restore()
             if machine is not None:
                 _machine.use(usual)
         after = _core.stats()
-    out.kernels = _kernels(recorded["rows"])
+    out.kernels = kernels_of(recorded["rows"])
     out.machine = str((machine or usual or {}).get("name", "")) or None
     out.power = (machine or usual or {}).get("power")
-    out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"])
+    out.overhead_us = _machine.overhead_us(machine or usual, recorded["evals"], recorded["nodes"], out._arrays,
+                                           out._is_closed())
     out.fallbacks = _difference(after["fallbacks"], before["fallbacks"])
     out.handed = hand_over.calls()
     # A call that Python makes as it is has copies of arguments beside what NumPy has, but never of large ones
@@ -253,16 +229,25 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
     out.syncs = _difference(after["syncs"], {**before["syncs"], "eval": after["syncs"].get("eval", 0)})
 
 
+def _n_tensors(x: Any) -> int:
+    if isinstance(x, (list, tuple)):
+        return sum(map(_n_tensors, x))
+    return int(isinstance(x, _core.Tensor))
+
+
 def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], values: str, unknown: Any,
               machine: dict[str, Any] | None = None) -> Estimate:
     from .accelerate import _unwrap, accelerate
 
     function = _unwrap(function)
     out = Estimate(getattr(function, "__qualname__", None) or repr(function))
-    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], {})
+    seen: dict[int, Any] = {}
+    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], seen)
+    out._arrays = sum(isinstance(x, (numpy.ndarray, ShapeDtype)) for x in seen.values())
     out.call = function, args, kwargs, values, unknown
     function, args, kwargs = copied((function, args, kwargs))
     fast = accelerate(function, results="tensors")
+    out._is_closed = lambda: getattr(fast, "_state", None) is not None and fast._state.is_closed()
 
     def called() -> Any:
         return fast(*args, **kwargs), args, kwargs

@@ -8,6 +8,7 @@ from typing import Any
 
 from . import _core, _membrane
 from .accelerate import CallStats
+from .explain import explain
 
 _running = False
 
@@ -17,7 +18,19 @@ def execute(code: CodeType, names: dict[str, Any], stats: CallStats) -> None:
     global _running
     was, _running = _running, True
     try:
-        _core.crossed(_execute, (_membrane.crossing(code, names), names), {}, None, stats)
+        _core.crossed(_execute, (_membrane.crossing(code, names), names), {}, False, stats)
+    finally:
+        _running = was
+
+
+def explained(code: CodeType, names: dict[str, Any], name: str) -> Any:
+    """Runs it, and gives what frit.explain says of a function of that name that does."""
+    global _running
+    run = types.FunctionType(_execute.__code__, globals())
+    run.__name__ = run.__qualname__ = name
+    was, _running = _running, True
+    try:
+        return explain(run)(_membrane.crossing(code, names), names)
     finally:
         _running = was
 
@@ -32,7 +45,7 @@ def run_program(code: CodeType, names: dict[str, Any], stats: CallStats) -> None
     except SystemExit:
         raise
     except BaseException as e:
-        e.__traceback__ = _without_us(e.__traceback__)
+        e.__traceback__ = without_us(e.__traceback__)
         sys.excepthook(type(e), e, e.__traceback__)
         raise SystemExit(130 if isinstance(e, KeyboardInterrupt) else 1) from None
 
@@ -41,7 +54,7 @@ def _execute(code: CodeType, names: dict[str, Any]) -> None:
     exec(code, names)
 
 
-def _without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
+def without_us(traceback: types.TracebackType | None) -> types.TracebackType | None:
     """The part of a traceback that is the program's."""
     folder = os.path.dirname(os.path.abspath(__file__))
     while traceback is not None and os.path.dirname(os.path.abspath(traceback.tb_frame.f_code.co_filename)) == folder:

@@ -129,14 +129,14 @@ _COMPARED = "peak_bytes", "first_peak_bytes", "result_bytes", "argument_bytes", 
 
 
 class Difference:
-    """What one estimate has more than another: `rows` of (what, before, after). As a gate in CI:
+    """What one estimate or profile has more than another: `rows` of (what, before, after). As a gate in CI:
 
         frit.estimate(f)(x).diff(before).check(peak_bytes=0, us=0.05)
     """
 
     def __init__(self, before: dict[str, Any], after: dict[str, Any]) -> None:
         self.before, self.after = before, after
-        self.rows: list[tuple[str, float, float]] = [(k, before.get(k, 0), after[k]) for k in _COMPARED]
+        self.rows: list[tuple[str, float, float]] = [(k, before.get(k, 0), after[k]) for k in _COMPARED if k in after]
         for what in ("kernels", "fallbacks", "syncs"):
             self.rows.append((what, _number(before, what), _number(after, what)))
 
@@ -148,6 +148,15 @@ class Difference:
         grown = [f"{k} from {a:,.6g} to {b:,.6g}" for k, a, b in self.rows if k in tolerance and b > a * (1 + tolerance[k])]
         if grown:
             raise AssertionError(f"{self.after['name']} takes more than before: " + "; ".join(grown))
+
+    def html(self) -> str:
+        """A page that needs nothing else: all of it before and after, by function and by kernel."""
+        from ._pages import difference_page
+        return difference_page(self.before, self.after, self.rows)
+
+    def _repr_html_(self) -> str:
+        from ._pages import difference_part
+        return difference_part(self.before, self.after, self.rows)
 
     def __str__(self) -> str:
         lines = [f"{'':18}{'before':>16}{'after':>16}{'ratio':>8}"]

@@ -23,9 +23,10 @@ FIELDS = {
     "levels": "for so many bytes that one thread goes through again and again: bytes, GB/s read, GB/s written, and so on",
     "all_levels": "the same of all threads together",
     "kind_ps": "picoseconds for a byte of vector instructions of each kind (csrc/jit/work.h)",
-    "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of a row, of a loop over one; threads; us "
-               "that several take beside their share",
-    "call_us": "us of a call of an accelerated function, of an evaluation beside it, and of an operation that is traced for it",
+    "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of a row, of a loop over one; as many threads as "
+               "all of them are worth where arithmetic takes the time; us that they take beside their share",
+    "call_us": "us of a call of an accelerated function, of an evaluation beside it, of an operation that is traced for it, of "
+               "an array that it is given or gives, and of a call that runs the function",
     "product_gops": "thousand million multiplications and additions of f32 and f64 in a second, of large matrix products",
     "all_product_gops": "the same of all threads together",
 }
@@ -39,7 +40,7 @@ GPU = {
     "row_bytes": 17.3,      # that it moves in a cycle through rows whose elements wait for each other
 }
 _KINDS = 9
-_FOOTPRINTS = [1 << k for k in range(15, 28, 2)]
+_FOOTPRINTS = [1 << k for k in (15, 17, 19, *range(20, 28))]
 
 
 # ---- measuring, in a process of its own ----
@@ -135,7 +136,7 @@ def _measure() -> dict[str, Any]:
                 rows.append(numpy.subtract(_features(function, x), _features(function, few)))
                 times.append(max(_timed(function, x) - _timed(function, few), 1.0))
         for width in (4, 8, 16, 64, 256):
-            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True)):
+            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True), lambda x: x * x[0]):
                 x = _array(4096, "f4").reshape(-1, width)
                 few = x[:2]
                 rows.append(numpy.subtract(_features(f, x), _features(f, few)))
@@ -159,7 +160,8 @@ def _measure() -> dict[str, Any]:
         fast(array), chain(20)
     short, long = _best(lambda: chain(1)), _best(lambda: chain(20))
     node = max(long - short, 0.0) / 19
-    calls = [_best(lambda: fast(array)) / 1000, max(short - node, 0.0) / 1000, node / 1000]
+    calls = [t / 1000 for t in _calls(fast, array, node)]
+    calls[1:1] = [max(short - node, 0.0) / 1000, node / 1000]
     levels = []
     for size in _FOOTPRINTS:
         a, b = numpy.ones(size // 4, "f4"), numpy.ones(size // 8, "f4")
@@ -172,8 +174,28 @@ def _measure() -> dict[str, Any]:
         m = numpy.random.default_rng(0).random((512, 512)).astype(dtype)
         gops.append(2 * 512 ** 3 / _timed(lambda p: p @ p, m, seconds=0.1))
     launch = max(eight - one, 0.0) / 7000
-    return {"levels": levels, "kind_ps": [1000 * v for v in x[:_KINDS]], "product_gops": gops, "threads": threads,
+    x_f4 = _array(1 << 19, "f4")
+    busy = _timed(lambda x: frit.tanh(frit.sin(x)), x_f4, seconds=0.2)
+    return {"busy": busy, "levels": levels, "kind_ps": [1000 * v for v in x[:_KINDS]], "product_gops": gops, "threads": threads,
             "call_us": calls, "figures": [launch, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], x[_KINDS + 2], x[_KINDS + 3]]}
+
+
+class _Model:
+    def step(self, x: Any) -> Any:
+        return x + 1
+
+
+def _calls(fast: Callable[..., Any], array: Any, node: float) -> list[float]:
+    """Nanoseconds of a call that is made again, of each array more, and of one that runs its function."""
+    import frit
+    five: Any = frit.accelerate(lambda a, b, c, d, e: a + b + c + d + e)
+    model = _Model()
+    opened: Any = frit.accelerate(lambda x: model.step(x))
+    for _ in range(200):
+        five(array, array, array, array, array), opened(array)
+    again = _best(lambda: fast(array))
+    arrays = max(_best(lambda: five(array, array, array, array, array)) - again, 0.0) / 4
+    return [max(again - 2 * arrays, 0.0), arrays, max(_best(lambda: opened(array)) - node - 2 * arrays, again)]
 
 
 def _in_process(threads: int | None) -> dict[str, Any]:
@@ -205,9 +227,10 @@ def calibrate() -> dict[str, Any]:
 
     RuntimeError: there is no compiler, or a measuring process fails."""
     alone, together = _in_process(1), _in_process(None)
+    worth = min(max(alone["busy"] / together["busy"], 1.0), float(together["threads"]))
     machine = {"name": _processor(), "levels": alone["levels"], "all_levels": together["levels"], "kind_ps": alone["kind_ps"],
                "call_us": alone["call_us"],
-               "figures": [*alone["figures"], together["threads"], 4.0], "product_gops": alone["product_gops"],
+               "figures": [*alone["figures"], worth, 4.0], "product_gops": alone["product_gops"],
                "all_product_gops": together["product_gops"]}
     use(machine)
     save(machine)
@@ -287,12 +310,27 @@ def found() -> dict[str, Any] | None:
     return _used
 
 
-def overhead_us(machine: dict[str, Any] | None, evals: int, nodes: int) -> float:
-    """What a call takes beside its kernels: one that evaluates once is made again without running its function."""
+def limits() -> dict[str, float]:
+    """Of the machine that is in use: GB/s of large arrays, and thousand million plain operations of f32 a second."""
+    if _used is not None and "kind_ps" in _used:
+        _, read, write = _used["all_levels"][-3:]
+        return {"gbs": max(read, write), "gops": 250.0 * _used["figures"][5] / max(_used["kind_ps"][0], 1e-3)}
+
+    def us(moved: float, ops: float) -> float:
+        return _core.estimate_us(moved, 0.0, ops, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
+    much = 1e9
+    return {name: much / max(us(*work) - us(0.0, 0.0), 1.0) / 1e3 for name, work in (("gbs", (much, 0.0)), ("gops", (0.0, much)))}
+
+
+def overhead_us(machine: dict[str, Any] | None, evals: int, nodes: int, arrays: int = 0, is_closed: bool = True) -> float:
+    """What a call takes beside its kernels that is given or gives so many arrays: of a closed function, one that evaluates once
+    is made again without running it."""
     if machine is None or evals == 0:
         return 0.0
-    call, evaluation, node = machine.get("call_us", (0.0, 0.0, 0.0))
-    return float(call + (evals > 1) * (evals * evaluation + nodes * node))
+    call, evaluation, node, array, opened = (*machine.get("call_us", (0.0, 0.0, 0.0)), 0.0, 0.0)[:5]
+    if is_closed and evals == 1:
+        return float(call + arrays * array)
+    return float((call if is_closed else max(call, opened)) + arrays * array + (evals - 1) * evaluation + nodes * node)
 
 
 def main(arguments: list[str]) -> int:

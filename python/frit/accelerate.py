@@ -14,6 +14,7 @@ computed together and become arrays, also when the function raises (csrc/bind/ac
 back is the very array that went in. Callables of others are called with arrays and numbers (_outside.py)."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -130,6 +131,10 @@ class _Function:
             inside=inside(r, names, cells) if r.holds_arrays(names, cells) else None, takes_module=r.takes_module,
             elements=over_elements(self.f.__code__), stats=self.stats))
 
+    def is_closed(self) -> bool:
+        """Whether what calls do follows from what they are given and read, so that they may be made again without running it."""
+        return self.rewritten is not None and closed(self.rewritten) is not None
+
     @staticmethod
     def written(code: types.CodeType) -> types.CodeType:
         """The code that the user wrote, of what the function runs by."""
@@ -187,9 +192,18 @@ def _accelerate_named(function: types.FunctionType, options: dict[str, Any]) -> 
     return accelerate(function, **options)
 
 
-def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any], describe: Callable[[list[Any]], Any]) -> Any:
-    """describe(tensors) of those that a call of `f` would compute at its end: its result, and what it leaves."""
-    return _core.crossed(_unwrap(f), args, kwargs, describe, CallStats())
+def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Makes a call of `f` that is traced, whatever way its calls go otherwise."""
+    device = f._state.options["device"] if type(f) is _Accelerated else None
+    if device is not None:
+        _core.device_enter(_core.device_open(device))
+    try:
+        result = _core.crossed(_unwrap(f), args, kwargs, True, CallStats())
+        with contextlib.suppress(RecursionError):       # of a list in itself
+            _core.eval(result)      # in an accelerated call its end would be that one's
+    finally:
+        if device is not None:
+            _core.device_leave()
 
 
 def _unwrap(value: Any) -> Any:

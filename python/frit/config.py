@@ -10,6 +10,15 @@ from typing import Any
 from . import _core
 
 
+def _value_of(name: str) -> int | str:
+    try:
+        return _core.config_get(name)
+    except KeyError as error:
+        from ._names import near
+        found = near(name, [s["name"] for s in settings()]) or "; python -m frit.config lists them"
+        raise KeyError(f"{error.args[0]}{found}") from None
+
+
 class _Settings:
     """Settings that were changed, and how to change them back."""
 
@@ -17,7 +26,7 @@ class _Settings:
         self.old = {}
         try:
             for name, value in changes.items():
-                old = _core.config_get(name)
+                old = _value_of(name)
                 _core.config_set(name, value)
                 self.old[name] = old
         except BaseException:

@@ -21,6 +21,7 @@ def main(arguments: list[str]) -> int:
     p.add_argument("--values", choices=("small", "all"), default="small", help="all: values that Python needs are computed")
     p.add_argument("--unknown", type=float, help="what a value is taken to be that Python needs and that is not known")
     p.add_argument("--json", metavar="FILE", help="write the estimate")
+    p.add_argument("--html", metavar="FILE", help="write it as a page")
     p.add_argument("--against", metavar="FILE", help="compare with one that was written before")
     p.add_argument("--tolerance", type=float, default=0.0, help="by what share bytes and operations may have grown")
     p.add_argument("--memory", help="fail if it needs more: 16GB")
@@ -35,6 +36,8 @@ def main(arguments: list[str]) -> int:
     print(out)
     if a.json:
         write_whole(a.json, json.dumps(out.as_dict(), indent=1).encode())
+    if a.html:
+        write_whole(a.html, out.html().encode())
     if memory is not None and out.total_bytes > memory:
         print(f"it needs {bytes_text(out.total_bytes)}, more than {bytes_text(memory)}", file=sys.stderr)
         return 1

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from . import _handed_over
+from . import _handed_over, _no_such_name
 from ._array_api import fftfreq as fftfreq
 from ._array_api import rfftfreq as rfftfreq
 
@@ -16,7 +16,7 @@ from ._array_api import rfftfreq as rfftfreq
 def __getattr__(name: str) -> Any:
     value = None if name.startswith("_") else getattr(_numpy.fft, name, None)
     if value is None:
-        raise AttributeError(f"module 'frit.fft' has no attribute '{name}'")
+        raise _no_such_name(name, __name__, _numpy.fft, __dir__)
     if callable(value) and not isinstance(value, type):
         value = _handed_over(value, "fft." + name)
     globals()[name] = value

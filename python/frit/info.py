@@ -35,8 +35,14 @@ def wait_for_compiles(timeout: float | None = None) -> bool:
 
         >>> frit.wait_for_compiles(60)
         True
+
+    From its second second on, a line tells how many kernels are left, in a terminal or a notebook.
     """
-    return _core.wait_compiles() if timeout is None else _core.wait_compiles(float(timeout))
+    from . import _progress
+
+    def step(seconds: float) -> int:
+        return 0 if _core.wait_compiles(seconds) else max(1, _core.stats()["n_pending"])
+    return _progress.wait(step, None if timeout is None else float(timeout))
 
 
 def isa_levels() -> list[str]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as _numpy
 
-from . import _handed_over
+from . import _handed_over, _no_such_name
 
 
 def __getattr__(name: str) -> Any:
     value = None if name.startswith("_") else getattr(_numpy.linalg, name, None)
     if value is None:
-        raise AttributeError(f"module 'frit.linalg' has no attribute '{name}'")
+        raise _no_such_name(name, __name__, _numpy.linalg, __dir__)
     if callable(value) and not isinstance(value, type):
         value = _handed_over(value, "linalg." + name)
     globals()[name] = value

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as _numpy
 
-from . import _core, _handed_over
+from . import _core, _handed_over, _no_such_name
 
 _Size = int | tuple[int, ...] | None
 _U64 = (1 << 64) - 1
@@ -130,7 +130,7 @@ def default_rng(seed: Any = None) -> Generator:
 def __getattr__(name: str) -> Any:
     value = None if name.startswith("_") else getattr(_numpy.random, name, None)
     if value is None:
-        raise AttributeError(f"module 'frit.random' has no attribute '{name}'")
+        raise _no_such_name(name, __name__, _numpy.random, __dir__)
     if callable(value) and not isinstance(value, type):
         value = _handed_over(value, "random." + name)
     globals()[name] = value

@@ -65,5 +65,6 @@ def assert_max_ulp(got: Any, want: Any, limit: float = 1) -> None:
 def __getattr__(name: str) -> Any:
     import numpy.testing  # which is slow to import
     if name.startswith("_") or not hasattr(numpy.testing, name):
-        raise AttributeError(f"module 'frit.testing' has no attribute '{name}'")
+        from . import _no_such_name
+        raise _no_such_name(name, __name__, numpy.testing, lambda: {*globals(), *dir(numpy.testing)})
     return getattr(numpy.testing, name)

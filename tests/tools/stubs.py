@@ -16,8 +16,11 @@ from typing import Any, final
 
 import numpy
 
+from .explain import Explanation
+
 '''
 PACKAGE = '''"""Types of the package.  Written by tests/tools/stubs.py."""
+from builtins import bool as _bool
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
@@ -33,6 +36,9 @@ from ._core import Ufunc
 from .device import device as device, devices as devices
 from ._estimate import Estimate as Estimate
 from ._meta import ShapeDtype as ShapeDtype
+from ._profile import Profile as Profile
+from ._scope import scope as scope
+from ._warmup import Warmup as Warmup
 from .explain import Explanation
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -56,10 +62,17 @@ def accelerate(function: None = None, *, device: str | None = None, results: str
 def explain(function: Tensor, kind: str = "plan") -> Explanation: ...
 @overload
 def explain(function: Callable[..., Any], kind: str = "plan") -> Callable[..., Explanation]: ...
+@overload
+def profile(function: _F, *, name: str = "", events: int = 65536, processes: _bool = False) -> _F: ...
+@overload
+def profile(function: None = None, *, name: str = "", events: int = 65536, processes: _bool = False) -> Profile: ...
 def estimate(function: Callable[..., Any], *, values: str = "small", unknown: Any = None,
              machine: dict[str, Any] | None = None) -> Callable[..., Estimate]: ...
 def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | None = None, *, values: str = "small",
               unknown: Any = None) -> Callable[..., int]: ...
+def warmup(function: Callable[..., Any], *, values: str | None = None, unknown: Any = None) -> Callable[..., Warmup]: ...
+def load_ipython_extension(shell: Any) -> None: ...
+def unload_ipython_extension(shell: Any) -> None: ...
 def install() -> None: ...
 def stats() -> dict[str, Any]: ...
 def reset_stats() -> None: ...
@@ -70,6 +83,7 @@ def isa_levels() -> list[str]: ...
 
 # What frit does not have is NumPy's, on evaluated data.
 def _handed_over(function: Any, name: str) -> Any: ...
+def _no_such_name(name: str, module: str, theirs: Any, names: Callable[[], Any]) -> AttributeError: ...
 def __getattr__(name: str) -> Any: ...
 '''
 ATTRIBUTES = {"shape": "tuple[int, ...]", "strides": "tuple[int, ...]", "ndim": "int", "size": "int",
@@ -79,7 +93,8 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "ways": "list[dict[str, Any]]", "tuned": "list[dict[str, Any]]",
            "config_set": "None", "config_get": "int | str", "show_config": "dict[str, Any]",
            "cache_info": "dict[str, Any]", "cache_clear": "None", "cache_export": "tuple[bytes, int]", "cache_load": "int", "wait_compiles": "bool",
-           "explain_text": "str", "device_names": "tuple[str, ...]", "device_open": "str", "device_stream": "int | None", "device_enter": "None",
+           "explain": "Explanation", "explain_text": "str", "explain_begin": "None", "explain_end": "dict[str, Any]", "explain_pending": "dict[str, Any]",
+           "device_names": "tuple[str, ...]", "device_open": "str", "device_stream": "int | None", "device_enter": "None",
            "device_leave": "None", "device_memory": "dict[str, int]", "synchronize": "None", "give_back": "None", "crossed": "Any", "keeper": "Any", "reader": "Any",
            "looper": "Any", "plain": "Any",
            "asker": "Any", "assembled": "tuple[bytes, bytes, bytes, int]", "called_values": "tuple[set[int], set[int]]",
@@ -89,7 +104,7 @@ RETURNS = {"stats": "dict[str, Any]", "stats_reset": "None", "config_list": "lis
            "tolist": "Any", "item": "Any", "tobytes": "bytes", "numpy": "numpy.ndarray[Any, Any]",
            "fill": "None", "op_table": "list[dict[str, Any]]", "alloc_count": "int", "alloc_live": "int",
            "alloc_fail_at": "None", "machine_set": "None", "estimate_us": "float", "meta_begin": "None", "meta_end": "tuple[int, int, int]", "meta_known": "bool",
-           "meta_values": "None", "record_begin": "None", "record_end": "dict[str, Any]", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_here": "int"}
+           "meta_values": "None", "warmup_begin": "None", "warmup_wait": "int", "warmup_end": "tuple[int, int, int, int]", "record_begin": "None", "record_end": "dict[str, Any]", "scope_enter": "tuple[int, int, int]", "scope_leave": "None", "memory_trim": "None", "name_modules": "None", "site_text": "str", "site_name_files": "None", "site_here": "int"}
 OF_FUNCTIONS = {**RETURNS, "eval": "Any"}
 OPERATORS = ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
              "rshift"]

@@ -4,6 +4,7 @@
  * Whoever looks at one sees a function: isinstance() says so, and what a function has is there. What a call runs by
  * (`__code__`, `__defaults__`, ...) is the function's own, read and assigned; names and attributes are the wrapper's,
  * and the function's where the wrapper was given none. */
+#include "base/span.h"
 #include "bind/accelerate/membrane.h"
 #include "bind/tensor/tensor.h"
 
@@ -28,6 +29,7 @@ struct accelerated {
     bool             is_found; /* how calls go, */
     struct fr_callee callee;   /* for closed functions; without a call: by the membrane */
     vectorcallfunc vectorcall;
+    struct fr_span_known span;
 };
 
 /* Has the state find how calls go from now on: it calls _set_call(). */
@@ -60,7 +62,25 @@ call(struct accelerated *a, PyObject *const *args, Py_ssize_t n_args, PyObject *
             return result;
         Py_DECREF(call);
     }
-    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, NULL);
+    return fr_membrane_call(f, a->stats, &a->callee.habit, args, n_args, names, false);
+}
+
+/* The call has ended. */
+static FR_COLD void
+end_span(const struct fr_span_mark *mark, struct accelerated *a)
+{
+    if (!fr_span_knows(&a->span)) {
+        PyObject   *type, *value, *trace, *name;
+        const char *text;
+
+        PyErr_Fetch(&type, &value, &trace);
+        name = PyObject_GetAttrString(a->function, "__qualname__");
+        text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+        fr_span_know(&a->span, text ? text : "a function");
+        Py_XDECREF(name);
+        PyErr_Restore(type, value, trace);
+    }
+    fr_span_end(mark, FR_SPAN_call, a->span.name, FR_SITE_LINE(fr_site_here()), 0);
 }
 
 static PyObject *
@@ -69,6 +89,7 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
     struct accelerated    *a = (struct accelerated *)self;
     FR_ON_DEVICE fr_device before = fr_device_chosen();
     bool                   at_once = fr_scalar_at_once(false), kept = fr_call_keeps;
+    const struct fr_span_mark mark = fr_span_begin();
     PyObject              *result;
 
     if (FR_UNLIKELY(a->device != FR_DEVICE_ANY))
@@ -81,6 +102,8 @@ accelerated_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyO
         fr_call_keeps = a->keeps;
     Py_INCREF(self); /* it may be deleted while it runs */
     result = call(a, args, PyVectorcall_NARGS(nargsf) + (names ? PyTuple_GET_SIZE(names) : 0), names);
+    if (FR_UNLIKELY(mark.begin != 0))
+        end_span(&mark, a);
     Py_DECREF(self);
     fr_call_keeps = kept;
     fr_scalar_at_once(at_once);

@@ -52,6 +52,10 @@ int       fr_become(PyObject *tensor);
  * and numbers; an exception that is set stays. */
 void      fr_call_begin(void);
 void      fr_call_end(void);
+/* What has ended the call, unless that is NULL. After Ctrl-C nobody waits for what it leaves pending: that stays a Tensor, which
+ * is computed when somebody asks it. */
+void      fr_call_raised(PyObject *type);
+bool      fr_call_is_interrupted(void);
 /* The same for one of them. False: that cannot be done now. */
 bool      fr_made_leave(PyObject *tensor);
 /* All Tensors of this call that are no loans, evaluated ones, become what they stand for now, arrays and numbers, of each of

@@ -34,7 +34,8 @@ can_become(const struct fr_tensor_object *o)
 
 /* ---- the ring */
 
-static FR_THREAD_LOCAL struct fr_made ring; /* in the outermost call of this thread */
+static FR_THREAD_LOCAL struct fr_made ring; /* in the outermost call of this thread, */
+static FR_THREAD_LOCAL bool           is_interrupted; /* which ends by Ctrl-C */
 
 static struct fr_tensor_object *
 object_of(struct fr_made *m)
@@ -49,6 +50,13 @@ fr_call_begin(void)
         return;
     ring = (struct fr_made){&ring, &ring};
     fr_made_now = &ring;
+    is_interrupted = false;
+}
+
+void
+fr_call_raised(PyObject *type)
+{
+    is_interrupted = type && fr_call_depth == 1 && PyErr_GivenExceptionMatches(type, PyExc_KeyboardInterrupt);
 }
 
 static bool
@@ -57,12 +65,18 @@ is_left(const struct fr_tensor_object *o)
     return o->end == FR_END_NOTHING && o->t.storage;
 }
 
+bool
+fr_call_is_interrupted(void)
+{
+    return is_interrupted;
+}
+
 size_t
 fr_made_left(const struct fr_tensor **list)
 {
     size_t n = 0;
 
-    if (fr_call_depth != 1)
+    if (fr_call_depth != 1 || is_interrupted)
         return 0;
     for (struct fr_made *m = ring.next; m != &ring; m = m->next) {
         if (!is_left(object_of(m)))
@@ -144,13 +158,14 @@ fr_call_end(void)
 
         fr_made_unlink(&o->made);
         fr_made_link(&o->made);
-        if (!goes_well || !is_left(o) || fr_call_keeps)
+        if (!goes_well || !is_left(o) || fr_call_keeps || (is_interrupted && fr_tensor_is_pending(&o->t)))
             continue;
         Py_INCREF(o);
         goes_well = fr_made_leave((PyObject *)o);
         Py_DECREF(o);
     }
     FR_ASSERT(made.prev == &made); /* whoever is dropped leaves both ways */
+    is_interrupted = false;
 }
 
 /* ---- becoming */

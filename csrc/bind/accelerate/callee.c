@@ -61,8 +61,12 @@ fr_callee_ran_as_numpy(struct fr_call_stats *s, PyObject *function, PyObject *re
 
     s->kernels = s->fallbacks = s->syncs = 0;
     s->calls++;
-    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_FALLBACKS))
-        PySys_FormatStderr("frit: %R runs as it is, with NumPy: %U\n", function, reason);
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_FALLBACKS)) {
+        PyObject *text = PyUnicode_FromFormat("%R runs as it is, with NumPy: %U", function, reason);
+
+        fr_info_log_text(text);
+        Py_XDECREF(text);
+    }
     if (!s->as_numpy && !(s->as_numpy = PyDict_New()))
         return -1;
     if ((old = PyDict_GetItemWithError(s->as_numpy, reason)) || !PyErr_Occurred())

@@ -1,5 +1,6 @@
 /* bind/accelerate/finish.c -- how an accelerated call ends: everything is computed together, the arguments' memory is
  * theirs again, and arrays stand where tensors stood. */
+#include "base/span.h"
 #include "base/alloc.h"
 #include "bind/accelerate/callee.h"
 #include "bind/numpy/npy.h"
@@ -19,6 +20,8 @@ fr_loans_give_back(const struct fr_loan *loan, int n, bool keep)
             fr_status s;
 
             fr_share_reshape(loan[i].array, loan[i].tensor);
+            if (FR_UNLIKELY(fr_call_is_interrupted()))
+                fr_storage_copy_for_readers(fr_of(loan[i].tensor)->storage);
             s = fr_share_give_back(loan[i].tensor, keep, st == FR_OK ? &err : NULL);
             st = st == FR_OK ? s : st;
         }
@@ -163,9 +166,12 @@ begin_roots(struct roots *r, size_t n, struct fr_err *err)
 static fr_status
 eval_roots(struct roots *r, bool again, bool stays, struct fr_err *err)
 {
+    static struct fr_span_known end_of_call;
     fr_status st;
 
     r->n += fr_made_left(r->list + r->n);
+    if (FR_UNLIKELY(fr_spans_on()))
+        fr_span_why = (struct fr_span_why){fr_span_name_of(&end_of_call, "end"), fr_site_here()};
     st = (again ? fr_tensor_eval_again : stays ? fr_tensor_eval : fr_tensor_eval_shown)(r->list, (int)r->n, err);
     if (r->list != r->few)
         fr_free(r->list);
@@ -252,6 +258,7 @@ fr_finish_raised(PyObject *call, const struct fr_loan *loan, int n)
     fr_status     st;
 
     PyErr_Fetch(&type, &value, &trace);
+    fr_call_raised(type);
     for (int i = 0; i < n; i++)
         fr_info_sync(FR_SYNC_eval, fr_of(loan[i].tensor)); /* a call that raises is not made again without running */
     if ((st = fr_loans_eval(loan, n, NULL, false, &err)) != FR_OK)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/clock.h"
 #include "base/ways.h"
+#include "runtime/explain.h"
 
 /* ---- the end of the outermost call */
 
@@ -57,6 +58,7 @@ finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_len
     bool                  raised = !result;
 
     PyErr_Fetch(&type, &value, &trace);
+    fr_call_raised(type);
     if (raised)
         result = Py_NewRef(Py_None);
     st = fr_loans_eval(loan, n, result, false, &err);
@@ -83,47 +85,6 @@ finish(PyObject *function, PyObject *args, PyObject *result, const struct fr_len
 }
 
 /* ---- the call */
-
-/* All that would be computed at the end of the call: a new list. */
-static PyObject *
-pending(PyObject *result)
-{
-    const struct fr_tensor **left = NULL;
-    size_t                   n = fr_made_left(NULL);
-    PyObject                *list = PyList_New(0);
-    const struct fr_loan    *loan;
-    int                      n_lent;
-
-    if (n && !(left = fr_malloc(n * sizeof *left))) {
-        Py_XDECREF(list);
-        return PyErr_NoMemory();
-    }
-    fr_made_left(left);
-    if (list && fr_is_tensor(result) && PyList_Append(list, result) < 0)
-        Py_CLEAR(list);
-    for (size_t i = 0; list && i < n; i++) {
-        PyObject *t = (PyObject *)((char *)left[i] - offsetof(struct fr_tensor_object, t));
-
-        if (t != result && PyList_Append(list, t) < 0)
-            Py_CLEAR(list);
-    }
-    loan = fr_lent_loans(&n_lent);
-    for (int k = 0; list && k < n_lent; k++)
-        if (loan[k].tensor != result && PyList_Append(list, loan[k].tensor) < 0)
-            Py_CLEAR(list);
-    fr_free(left);
-    return list;
-}
-
-static PyObject *
-described(PyObject *describe, PyObject *result)
-{
-    PyObject *list = result ? pending(result) : NULL, *text = list ? PyObject_CallOneArg(describe, list) : NULL;
-
-    Py_XDECREF(list);
-    Py_XDECREF(result);
-    return text;
-}
 
 static PyObject *
 run(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names)
@@ -190,7 +151,7 @@ run_plain(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habi
 
 PyObject *
 fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habit *habit, fr_args args, Py_ssize_t n_args,
-                 PyObject *names, PyObject *describe)
+                 PyObject *names, bool explained)
 {
     bool                    outermost = !fr_membrane_is_active, became_plain = false;
     struct fr_call_counters before, body, after;
@@ -198,7 +159,7 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     PyObject               *result, *all;
     int64_t                 began;
 
-    if (fr_membrane_is_plain || (outermost && !describe && fr_plain_is(habit, args, n_args)))
+    if (fr_membrane_is_plain || (outermost && !explained && fr_plain_is(habit, args, n_args)))
         return run_plain(function, stats, habit, args, n_args, names);
     all = outermost ? fr_args_tuple(args, n_args) : NULL;
     if (outermost && !all)
@@ -210,13 +171,13 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
     fr_call_begin();
     if (outermost) {
         fr_lent_begin(&another);
-        fr_plain_begin(habit, !describe && fr_call_depth == 1);
+        fr_plain_begin(habit, !explained && fr_call_depth == 1);
     }
     fr_membrane_is_active = true;
     result = run(function, args, n_args, names);
     fr_info_call_counters(&body);
-    if (describe)
-        result = described(describe, result);
+    if (explained)
+        fr_explain_over();
     if (outermost) {
         bool raised = !result;
 
@@ -244,14 +205,15 @@ fr_membrane_call(PyObject *function, struct fr_call_stats *stats, struct fr_habi
 static PyObject *
 crossed(PyObject *module, PyObject *args)
 {
-    PyObject             *f, *plain, *keys, *describe, *key, *value, *names, *out, **list;
+    PyObject             *f, *plain, *keys, *key, *value, *names, *out, **list;
     struct fr_call_stats *stats;
     struct fr_habit       habit = {.n_turns = 0};
     Py_ssize_t            at = 0, n, k = 0;
     const bool            kept = fr_call_keeps;
+    int                   explained;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "OO!O!OO!:crossed", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &describe,
+    if (!PyArg_ParseTuple(args, "OO!O!pO!:crossed", &f, &PyTuple_Type, &plain, &PyDict_Type, &keys, &explained,
                           fr_callee_stats_type, &stats))
         return NULL;
     n = PyTuple_GET_SIZE(plain);
@@ -265,7 +227,7 @@ crossed(PyObject *module, PyObject *args)
         list[n + k] = value;
     }
     fr_call_keeps |= fr_device_now() == FR_DEVICE_META; /* nobody has a number for what has no data */
-    out = fr_membrane_call(f, stats, &habit, list, n + k, names, describe == Py_None ? NULL : describe);
+    out = fr_membrane_call(f, stats, &habit, list, n + k, names, explained);
     fr_call_keeps = kept;
     fr_free(list);
     Py_DECREF(names);
@@ -286,7 +248,7 @@ called_plain(PyObject *module, PyObject *args)
 PyMethodDef fr_membrane_methods[] = {
     {"called_plain", called_plain, METH_VARARGS, "called_plain(function, /, *args)\n--\n\nA plain call, for tests."},
     {"crossed", crossed, METH_VARARGS,
-     "crossed(function, args, kwargs, describe, stats, /)\n--\n\nThe call of a function in which values cross, or what describe() says of the tensors that it would\n"
-     "compute at its end."},
+     "crossed(function, args, kwargs, explained, stats, /)\n--\n\nThe call of a function in which values cross; explained: it does so however it is called\n"
+     "otherwise, and explain_begin() has been called."},
     {NULL, NULL, 0, NULL},
 };

@@ -82,10 +82,10 @@ bool      fr_plain_is_sooner(struct fr_habit *, int64_t ns);
 void      fr_plain_met_large(struct fr_habit *);
 
 /* ---- membrane.c */
-/* The call: `names` are those of the last arguments. `describe` (may be NULL) is what explain() asks: it gets a list of
- * what would be computed at the end, and its result is the call's. */
+/* The call: `names` are those of the last arguments. `explained`: it is traced also where it would be plain, and
+ * runtime/explain.h is told of its end. */
 PyObject *fr_membrane_call(PyObject *function, struct fr_call_stats *, struct fr_habit *, fr_args args, Py_ssize_t n_args,
-                           PyObject *names, PyObject *describe);
+                           PyObject *names, bool explained);
 /* The function itself, in the second copy of its code, with arrays as they are. */
 PyObject *fr_membrane_call_plain(PyObject *function, fr_args args, Py_ssize_t n_args, PyObject *names);
 extern PyMethodDef fr_membrane_methods[], fr_crossing_methods[];

@@ -37,10 +37,19 @@ bool      fr_site_stores_plainly(void);
 /* Warns at that line, as the filters in force have it; -1: with an exception. */
 int       fr_site_warn(uint32_t id, PyObject *category, PyObject *text);
 PyObject *fr_site_text(uint32_t id);    /* "file.py:12 in name" */
-/* `text` with every "@123" replaced by the site's text. */
+/* From here on texts call a file what function(its name) gives; NULL: by its name. */
+void      fr_site_name_files(PyObject *function);
+/* `text` with every "@123" replaced by the site's text, which does not come twice in a row. */
 PyObject *fr_site_explain(const char *text);
 void      fr_site_init(const char *package_dir, const char *numpy_dir);  /* code below these is not the user's */
 #define FR_TRACE_HERE() (fr_trace_site = fr_site_here())
+uint32_t  fr_site_scope(uint32_t id);   /* in which it was traced */
+
+/* ---- scope.c: frit.scope */
+enum { FR_MOST_SCOPES = 1 << 15 };
+extern FR_THREAD_LOCAL uint32_t fr_scope_now;   /* of this thread; 0: none */
+PyObject *fr_scope_text(uint32_t);              /* "outer/inner"; "" of none */
+extern PyMethodDef fr_scope_methods[];
 
 /* ---- divisors.c: the number that each line of user code divided by last */
 /* Whether the line that runs now divides by this number always, as far as is known. */
@@ -135,6 +144,11 @@ void      fr_info_sync(enum fr_sync, const struct fr_tensor *);   /* counts if i
 extern FR_HIDDEN void (*fr_info_wanted)(const struct fr_tensor *);
 extern uint64_t fr_info_copied_bytes;      /* of ndarrays that entered expressions */
 PyObject *fr_info_syncs(void);              /* a dict */
+/* Says a line of FRIT_LOG on sys.stderr, or counts it: a format of a name and, as %U, of the line of user code; or a text. */
+void      fr_info_log(const char *format, const char *name);
+void      fr_info_log_text(PyObject *text);
+/* Says how often those came that have not been said since. */
+void      fr_info_log_rest(void);
 void      fr_info_reset(void);
 
 /* ---- containers.c: the tensors among objects, borrowed from these */

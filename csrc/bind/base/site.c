@@ -32,9 +32,10 @@ enum { LINES = FR_SITE_LINE(~0u) /* ids are below */ };
 enum { MAX_SITES = 8192, MAX_WAITED_FOR = 16 * MAX_SITES /* however many operations wait */ };
 enum { SPARSE = 4 /* slots for each site */, FIRST_SITES = 256, RECENT = 512 };
 #define SKIP ((uintptr_t)1)    /* added to a key of our own code, which is even: ask its caller */
+enum { SCOPE_SHIFT = 48 };     /* addresses of user code are below; above them is the scope (scope.c) */
 
 struct site {
-    uintptr_t     key;
+    uintptr_t     key;      /* of the instruction in its scope, and SKIP */
     PyCodeObject *code;
     PyObject     *globals;  /* of the frame */
     int           lasti;    /* byte offset of the instruction */
@@ -158,6 +159,13 @@ frame_key(frame_t f)
 
 #endif
 
+/* The running instruction of the frame, in the scope of this thread. */
+static inline uintptr_t
+key_of(frame_t f)
+{
+    return frame_key(f) | (uintptr_t)fr_scope_now << SCOPE_SHIFT;
+}
+
 void
 fr_site_init(const char *package_dir, const char *numpy_dir)
 {
@@ -189,13 +197,13 @@ forget_all(void)
 static inline uintptr_t
 hash_of(uintptr_t key)
 {
-    return (key ^ key >> 10) >> 2;
+    return (key ^ key >> 10 ^ key >> (SCOPE_SHIFT - 2)) >> 2;
 }
 
 static inline struct recent *
 recent_of(uintptr_t key)
 {
-    return &recent[key / 4 % RECENT];
+    return &recent[(key ^ key >> (SCOPE_SHIFT - 2)) / 4 % RECENT];
 }
 
 /* Puts site i into a slot. */
@@ -317,7 +325,7 @@ static FR_COLD uint32_t
 look_further(frame_t f)
 {
     for (; f; f = outer_frame(f)) {
-        uintptr_t key = frame_key(f);
+        uintptr_t key = key_of(f);
         uint32_t  i = look_up(key);
 
         if (!i && !(i = intern(f, key)))
@@ -340,7 +348,7 @@ look_outwards(void)
     while (f) {
         PyCodeObject *code = PyFrame_GetCode(f);
         int           lasti = PyFrame_GetLasti(f);
-        uintptr_t     key = (uintptr_t)code + (uintptr_t)lasti;
+        uintptr_t     key = ((uintptr_t)code + (uintptr_t)lasti) | (uintptr_t)fr_scope_now << SCOPE_SHIFT;
         bool          ours = is_ours(code);
         uint32_t      i = ours ? 0 : look_up(key);
 
@@ -362,7 +370,7 @@ look_outwards(void)
 static FR_COLD uint32_t
 look_further(frame_t f)
 {
-    uintptr_t key = frame_key(f);
+    uintptr_t key = key_of(f);
     uint32_t  i = look_up(key);
 
     if (!i && !(i = intern(f, key)))
@@ -390,10 +398,11 @@ has_changed(const PyThreadState *thread)
 static FR_COLD uint32_t
 look_anew(frame_t f)
 {
-    const struct recent *at = recent_of(frame_key(f));
+    const uintptr_t      key = key_of(f);
+    const struct recent *at = recent_of(key);
 
     fr_errstate_look();
-    return (at->key == frame_key(f) ? at->id : look_further(f)) | fr_errstate_bits;
+    return (at->key == key ? at->id : look_further(f)) | fr_errstate_bits;
 }
 
 uint32_t
@@ -408,7 +417,7 @@ fr_site_here(void)
         return 0;
     if (FR_UNLIKELY(has_changed(thread)))
         return look_anew(f);
-    key = frame_key(f);
+    key = key_of(f);
     at = recent_of(key);
     return (FR_LIKELY(at->key == key) ? at->id : look_further(f)) | fr_errstate_bits;
 }
@@ -505,21 +514,58 @@ fr_site_warn(uint32_t id, PyObject *category, PyObject *text)
     return st;
 }
 
+uint32_t
+fr_site_scope(uint32_t id)
+{
+    const struct site *s = site_of(id);
+
+    return s ? (uint32_t)(s->key >> SCOPE_SHIFT) : 0;
+}
+
+static PyObject *name_file;      /* name_file(file) is what texts call it; NULL: as it is */
+
+void
+fr_site_name_files(PyObject *function)
+{
+    Py_XSETREF(name_file, Py_XNewRef(function));
+}
+
+/* What people call a file: a new reference. */
+static PyObject *
+file_name(PyObject *file)
+{
+    PyObject *name = name_file ? PyObject_CallOneArg(name_file, file) : Py_NewRef(file);
+
+    if (name && !PyUnicode_Check(name)) {
+        PyErr_Format(PyExc_TypeError, "a file's name is a string, not %s", Py_TYPE(name)->tp_name);
+        Py_CLEAR(name);
+    }
+    return name;
+}
+
 PyObject *
 fr_site_text(uint32_t id)
 {
     const struct site *s = site_of(id);
+    PyCodeObject      *code;
+    PyObject          *name, *text = NULL;
+    int                line;
 
     if (!s)
         return PyUnicode_FromString(FR_SITE_LINE(id) ? "a line no longer remembered" : "an unknown line");
-    return PyUnicode_FromFormat("%U:%d in %U", s->code->co_filename,
-                                PyCode_Addr2Line(s->code, s->lasti), s->code->co_qualname);
+    line = PyCode_Addr2Line(s->code, s->lasti);
+    code = (PyCodeObject *)Py_NewRef((PyObject *)s->code); /* who names it may trace, and the table start over */
+    if ((name = file_name(code->co_filename)))
+        text = PyUnicode_FromFormat("%U:%d in %U", name, line, code->co_qualname);
+    Py_XDECREF(name);
+    Py_DECREF(code);
+    return text;
 }
 
 PyObject *
 fr_site_explain(const char *text)
 {
-    PyObject   *parts = PyList_New(0), *empty, *joined = NULL, *part;
+    PyObject   *parts = PyList_New(0), *empty, *joined = NULL, *part, *before = NULL;
     const char *at;
 
     if (!parts)
@@ -531,10 +577,18 @@ fr_site_explain(const char *text)
             char *end;
             part = fr_site_text((uint32_t)strtoul(text + 1, &end, 10));
             text = end;
+            if (part && before && PyUnicode_Compare(part, before) == 0) { /* instructions of one line */
+                if (PyList_SetSlice(parts, PyList_GET_SIZE(parts) - 1, PyList_GET_SIZE(parts), NULL) < 0)
+                    Py_CLEAR(part);
+                else
+                    continue;
+            }
+            before = part;
         } else {
             at = strchr(text + 1, '@');
             n = at ? (size_t)(at - text) : strlen(text);
             part = PyUnicode_DecodeUTF8(text, (Py_ssize_t)n, "replace");
+            before = n == 1 && *text == ' ' ? before : NULL;
             text += n;
         }
         if (!part || PyList_Append(parts, part) < 0) {

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/env.h"
 #include "base/log.h"
+#include "base/span.h"
 #include "base/tune.h"
 #include "base/ways.h"
 #include "bind/accelerate/accelerate.h"
@@ -489,6 +490,7 @@ end_to_raise(PyObject *context)
 static bool
 run_program(struct loop *l, PyFrameObject *frame, PyObject *locals, PyObject *iterator, struct fr_hot_run *run, int head)
 {
+    const struct fr_span_mark mark = fr_span_begin();
     PyObject       *context = NULL;
     enum fr_hot_end end;
     bool            ok = true;
@@ -514,6 +516,8 @@ run_program(struct loop *l, PyFrameObject *frame, PyObject *locals, PyObject *it
     if (context && !end_to_raise(context))
         ok = false;
     note_run(l, run, end);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_loop, fr_span_name(PyUnicode_AsUTF8(l->code->co_qualname)), 0, (uint64_t)run->n_turns);
     return ok;
 }
 

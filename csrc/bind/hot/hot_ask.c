@@ -213,12 +213,12 @@ enum effect { NONE, CHANGES_FIRST = 1, CHANGES_SECOND = 2, DRAWS = 4, METHOD = 8
 static const char *
 name_of(PyObject *f)
 {
-    PyObject   *name = PyObject_GetAttrString(f, "__name__");
+    PyObject   *name = PyCFunction_Check(f) ? NULL : PyObject_GetAttrString(f, "__name__");
     const char *s = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
 
     PyErr_Clear();
-    Py_XDECREF(name); /* (the function has it) */
-    return s;
+    Py_XDECREF(name); /* (the function has it; a built-in one makes a new string each time) */
+    return PyCFunction_Check(f) ? ((PyCFunctionObject *)f)->m_ml->ml_name : s;
 }
 
 /* What is done to the items of a list that changes. */

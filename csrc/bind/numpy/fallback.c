@@ -13,6 +13,7 @@
 
 #include "backends/backend.h"
 #include "base/alloc.h"
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/numpy/few.h"
 
@@ -415,16 +416,21 @@ static PyObject *
 call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames,
      enum fr_intent first)
 {
-    bool      retry = false;
-    PyObject *result;
+    const uint32_t            span = fr_fallback_span;
+    const struct fr_span_mark mark = fr_span_begin();
+    bool                      retry = false;
+    PyObject                 *result;
 
     if (FR_UNLIKELY(fr_fallback_instead != NULL) &&
         ((result = ask_instead(func, name, args, n, kwnames)) || PyErr_Occurred()))
         return result;
-    if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0)
-        return NULL;
-    result = attempt(func, name, args, n, kwnames, first, false, &retry);
-    return retry ? attempt(func, name, args, n, kwnames, first, true, &retry) : result;
+    result = evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0 ? NULL
+                                                                               : attempt(func, name, args, n, kwnames, first, false, &retry);
+    if (retry)
+        result = attempt(func, name, args, n, kwnames, first, true, &retry);
+    if (FR_UNLIKELY(mark.begin != 0))
+        fr_span_end(&mark, FR_SPAN_handed, span, FR_SITE_LINE(fr_site_here()), 0);
+    return result;
 }
 
 /* ---- functions that NumPy makes of others */

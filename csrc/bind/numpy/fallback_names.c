@@ -4,12 +4,15 @@
  * arrives as a Python function is counted in a dict by its name. */
 #include <string.h>
 
+#include "base/span.h"
 #include "base/ways.h"
 #include "bind/numpy/numpy.h"
+#include "runtime/explain.h"
 
 enum { N_NAMES = 1024 };       /* slots; about 250 literals exist */
 
 static struct fr_name names[N_NAMES];
+uint32_t              fr_fallback_span;
 static PyObject      *counts;  /* of functions that came as objects: text -> int */
 
 int
@@ -20,17 +23,18 @@ fr_fallback_names_init(void)
 }
 
 static void
-log_call(const char *name)
+log_call(const char *name, bool method)
 {
-    PyObject *where;
-
+    fr_fallback_span = FR_UNLIKELY(fr_spans_on()) ? fr_span_name(name) : 0;
     fr_count_way(FR_WAY_handed);
-    if (FR_LIKELY(!(fr_env.log_bits & FR_LOG_FALLBACKS)))
-        return;
-    where = fr_site_text(fr_site_here());
-    if (where)
-        PySys_FormatStderr("frit: %s is NumPy's, at %U\n", name, where);
-    Py_XDECREF(where);
+    if (FR_UNLIKELY(fr_explain_is_on)) {
+        char text[80];
+
+        snprintf(text, sizeof text, "ndarray.%s", name);
+        fr_explain_handed(method ? text : name, fr_site_here());
+    }
+    if (FR_UNLIKELY(fr_env.log_bits & FR_LOG_FALLBACKS))
+        fr_info_log("%s is NumPy's, at %U", name);
 }
 
 struct fr_name *
@@ -58,7 +62,7 @@ void
 fr_fallback_names_count(struct fr_name *e)
 {
     e->n_calls++;
-    log_call(e->name);
+    log_call(e->name, e->method);
 }
 
 /* Adds to the count of a text; a statistic must not fail the call. */
@@ -97,7 +101,7 @@ fr_fallback_names_count_function(PyObject *func)
     }
     text += strncmp(text, "numpy.", 6) ? 0 : 6;
     add(counts, text, 1);
-    log_call(text);
+    log_call(text, false);
     Py_XDECREF(name);
     Py_XDECREF(module);
     Py_XDECREF(full);

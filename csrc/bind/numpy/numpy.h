@@ -179,6 +179,7 @@ struct fr_name {
     PyObject   *object;        /* numpy.<name>, or the interned name of a method */
     uint64_t    n_calls;
 };
+extern FR_HIDDEN uint32_t fr_fallback_span;    /* the name of the last one that was counted, for a span (base/span.h) */
 int       fr_fallback_names_init(void);
 /* `name` lives as long as the process. NULL with an exception if NumPy lacks it. */
 struct fr_name *fr_fallback_names_get(const char *name, bool method);

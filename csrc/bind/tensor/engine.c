@@ -1,9 +1,10 @@
-/* bind/tensor/engine.c -- what the engine did and how it is set: stats, settings, explanations, the cache. */
+/* bind/tensor/engine.c -- what the engine did and how it is set: stats, settings, the cache. */
 #include <string.h>
 
 #include "backends/cpu/launch.h"
 #include "backends/cpu/pool.h"
 #include "base/alloc.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/processors.h"
 #include "base/tune.h"
@@ -232,6 +233,8 @@ set_text(const struct fr_setting *s, PyObject *value)
         return not_allowed(s, value);
     if (!strcmp(s->field, "backend") && !fr_backend_change(text))
         return PyErr_Format(PyExc_ValueError, "%s=%s has memory of its own: set it in the environment", s->name, text);
+    if (s->as_bits)
+        fr_info_log_rest();
     fr_setting_put_text(s, text);
     Py_RETURN_NONE;
 }
@@ -361,23 +364,29 @@ cache_load(PyObject *module, PyObject *args)
     return st == FR_OK ? PyLong_FromUnsignedLongLong(n_kernels) : fr_errors_raise(st, &err);
 }
 
+static const double SLICE_S = 0.05; /* after which a waiting thread looks for Ctrl-C */
+
 static PyObject *
 wait_compiles(PyObject *module, PyObject *const *args, Py_ssize_t n)
 {
-    double seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
-    void  *gil;
-    bool   done;
+    double  seconds = n ? PyFloat_AsDouble(args[0]) : 1e9;
+    int64_t end;
+    void   *gil;
+    bool    done, asked = false;
 
     (void)module;
     if (seconds == -1 && PyErr_Occurred())
         return NULL;
     gil = fr_hooks.release_gil();
-    done = fr_planner_wait(seconds) && fr_compile_wait(seconds, fr_hooks.interrupted);
+    end = fr_now_us() + (int64_t)(seconds * 1e6);
+    while (!(done = fr_planner_wait(seconds < SLICE_S ? seconds : SLICE_S)) && !asked && fr_now_us() < end)
+        asked = fr_hooks.interrupted();
+    done = done && fr_compile_wait((double)(end - fr_now_us()) * 1e-6, fr_hooks.interrupted);
     fr_hooks.take_gil(gil);
     return PyErr_Occurred() ? NULL : PyBool_FromLong(done);
 }
 
-/* ---- evaluation and explanation of several tensors */
+/* ---- evaluation of several tensors */
 
 static PyObject *
 eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
@@ -389,42 +398,6 @@ eval_all(PyObject *module, PyObject *const *args, Py_ssize_t n)
     return n == 1 ? Py_NewRef(args[0]) : fr_args_tuple(args, n);
 }
 
-PyObject *
-fr_engine_explain(PyObject *tensors, const char *kind)
-{
-    struct fr_handles h = FR_HANDLES(h);
-    char             *text = NULL;
-    PyObject         *result = NULL;
-    struct fr_err     err;
-    fr_status         st = FR_OK;
-
-    if (fr_containers_add(&h, tensors, FR_ANY_DEPTH) < 0)
-        goto out;
-    if ((st = fr_explain(h.v, (int)h.n, kind, &text, &err)) == FR_OK)
-        result = fr_site_explain(text);
-    else
-        fr_errors_raise(st, &err);
-    fr_free(text);
-out:
-    fr_containers_free(&h);
-    return result;
-}
-
-static PyObject *
-explain_text(PyObject *module, PyObject *const *args, Py_ssize_t n)
-{
-    const char *kind = "plan";
-
-    (void)module;
-    if (n < 1 || n > 2) {
-        PyErr_SetString(PyExc_TypeError, "explain_text() takes tensors and a kind");
-        return NULL;
-    }
-    if (n == 2 && !(kind = PyUnicode_AsUTF8(args[1])))
-        return NULL;
-    return fr_engine_explain(args[0], kind);
-}
-
 static PyObject *
 site_text(PyObject *module, PyObject *id)
 {
@@ -432,6 +405,14 @@ site_text(PyObject *module, PyObject *id)
 
     (void)module;
     return v == (unsigned long)-1 && PyErr_Occurred() ? NULL : fr_site_text((uint32_t)v);
+}
+
+static PyObject *
+site_name_files(PyObject *module, PyObject *function)
+{
+    (void)module;
+    fr_site_name_files(function == Py_None ? NULL : function);
+    Py_RETURN_NONE;
 }
 
 static PyObject *
@@ -543,11 +524,10 @@ PyMethodDef fr_engine_methods[] = {
      "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
      "Returns its argument, or the tuple of them. What else they hold is left alone. MemoryError: the results or\n"
      "temporaries do not fit; tensors are then as they were."},
-    {"explain_text", PLAIN(explain_text),
-     "explain_text(tensors, kind='plan', /)\n--\n\n"
-     "What computing them would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
     {"site_text", site_text, METH_O,
      "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
+    {"site_name_files", site_name_files, METH_O,
+     "site_name_files(function, /)\n--\n\nTexts call a file what function(its name) gives, from here on; None: by its name."},
     {"site_here", site_here, METH_NOARGS, "site_here()\n--\n\nThe id of the caller's line."},
     {"alloc_fail_at", alloc_fail_at, METH_O,
      "alloc_fail_at(n, /)\n--\n\nMakes the n-th allocation from now fail; 0 stops that."},

@@ -283,8 +283,13 @@ static PyObject *
 explain(PyObject *self, PyObject *const *args, Py_ssize_t nargs)
 {
     const char *kind = nargs ? PyUnicode_AsUTF8(args[0]) : "plan";
+    PyObject   *module, *result;
 
-    return kind ? fr_engine_explain(self, kind) : NULL;
+    if (!kind || !(module = PyImport_ImportModule("frit._explained")))
+        return NULL;
+    result = PyObject_CallMethod(module, "of_tensor", "Os", self, kind);
+    Py_DECREF(module);
+    return result;
 }
 
 /* ---- values in */
@@ -422,22 +427,6 @@ clip(METHOD_ARGS)
     return fr_functions_clip(NULL, (PyObject *[]){self, s[0] ? s[0] : Py_None, s[1] ? s[1] : Py_None, s[2]}, s[2] ? 4 : 3, NULL);
 }
 
-/* For notebooks; like repr, it computes nothing. */
-static PyObject *
-repr_html(PyObject *self, PyObject *unused)
-{
-    PyObject *text = PyObject_Repr(self), *html = PyImport_ImportModule("html"), *safe = NULL;
-
-    (void)unused;
-    if (text && html)
-        safe = PyObject_CallMethod(html, "escape", "O", text);
-    Py_XDECREF(text);
-    Py_XDECREF(html);
-    if (safe)
-        Py_SETREF(safe, PyUnicode_FromFormat("<pre>%U</pre>", safe));
-    return safe;
-}
-
 static PyObject *
 is_pending(PyObject *self, PyObject *unused)
 {
@@ -502,7 +491,7 @@ static PyMethodDef methods[] = {
      "eval($self)\n--\n\nComputes the values now; returns the tensor itself. MemoryError: they do not fit; it is then as it was."},
     {"explain", PLAIN(explain),
      "explain($self, kind='plan', /)\n--\n\n"
-     "What computing it would do, as text: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
+     "What computing it would do, as frit.explain() has it: 'plan', 'graph', 'loops', 'c' or 'cuda'."},
     {"fill", fill, METH_O,
      "fill($self, value, /)\n--\n\nEvery element becomes the value, converted to the dtype as by an assignment, with its errors."},
     {"setflags", FR_FAST(setflags),
@@ -525,7 +514,7 @@ static PyMethodDef methods[] = {
     {"__format__", dunder_format, METH_O, "Formats the only element as a Python number."},
     {"__reduce__", dunder_reduce, METH_NOARGS, "For pickle: the values."},
     {"__sizeof__", dunder_sizeof, METH_NOARGS, "Bytes of the object, with those of elements of its own."},
-    {"_repr_html_", repr_html, METH_NOARGS, "repr for notebooks."},
+    {"_repr_html_", fr_html, METH_NOARGS, "What a notebook shows of it. Nothing is computed."},
     {"_is_pending", is_pending, METH_NOARGS, "True while the values are not computed."},
     {"_is_scalar", is_scalar, METH_NOARGS, "True if it stands for a NumPy scalar."},
     {"_to_scalar", to_scalar, METH_NOARGS, "The values as a NumPy scalar, or as a new ndarray."},

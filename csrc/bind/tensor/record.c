@@ -5,26 +5,49 @@
 #include "bind/tensor/tensor.h"
 #include "runtime/record.h"
 
+/* A list of n things that item(i, what) gives. */
 static PyObject *
-lines_of(const struct fr_record *r)
+list_of(Py_ssize_t n, PyObject *(*item)(Py_ssize_t i, const void *what), const void *what)
 {
-    PyObject *list = PyList_New(r->n_lines);
+    PyObject *list = PyList_New(n);
 
-    for (int i = 0; list && i < r->n_lines; i++) {
-        PyObject *where = fr_site_text(r->line[i].site), *pair = where ? Py_BuildValue("(Nd)", where, r->line[i].share) : NULL;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *x = item(i, what);
 
-        if (pair)
-            PyList_SET_ITEM(list, i, pair);
+        if (x)
+            PyList_SET_ITEM(list, i, x);
         else
             Py_CLEAR(list);
     }
     return list;
 }
 
+/* (its text, its scope) of a site, at the places of two N. */
+static bool
+site_parts(uint32_t site, PyObject **where, PyObject **scope)
+{
+    *where = fr_site_text(site);
+    *scope = fr_scope_text(fr_site_scope(site));
+    if (*where && *scope)
+        return true;
+    Py_CLEAR(*where);
+    Py_CLEAR(*scope);
+    return false;
+}
+
+static PyObject *
+line_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_record_line *line = &((const struct fr_record *)of)->line[i];
+    PyObject                    *where, *scope;
+
+    return site_parts(line->site, &where, &scope) ? Py_BuildValue("(NdN)", where, line->share, scope) : NULL;
+}
+
 static PyObject *
 row_of(const struct fr_record *r)
 {
-    PyObject *lines = lines_of(r), *kinds = PyTuple_New(FR_N_WORK_KINDS);
+    PyObject *lines = list_of(r->n_lines, line_of, r), *kinds = PyTuple_New(FR_N_WORK_KINDS);
 
     for (int k = 0; kinds && k < FR_N_WORK_KINDS; k++)
         PyTuple_SET_ITEM(kinds, k, PyFloat_FromDouble(r->work.kind[k]));
@@ -33,22 +56,116 @@ row_of(const struct fr_record *r)
         Py_XDECREF(kinds);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N}", "kind", r->kind,
+    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}", "kind", r->kind,
                          "tier", r->tier, "why", r->why, "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device),
                          "is_kernel", r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines,
                          "bytes_read", (unsigned long long)r->bytes_read, "bytes_written", (unsigned long long)r->bytes_written,
                          "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (unsigned long long)r->n_runs, "us", r->us,
                          "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops,
-                         "product", r->work.product, "kinds", kinds);
+                         "product", r->work.product, "kinds", kinds, "ticks", (unsigned long long)r->ticks, "threads",
+                         (unsigned long long)r->threads, "limit_us", r->limit_us);
 }
 
 static PyObject *
-record_begin(PyObject *module, PyObject *unused)
+record_begin(PyObject *module, PyObject *args)
 {
-    (void)module, (void)unused;
+    Py_ssize_t n_spans = -1;
+
+    (void)module;
+    if (!PyArg_ParseTuple(args, "|n", &n_spans))
+        return NULL;
     if (!fr_record_begin())
         return PyErr_Format(PyExc_RuntimeError, "frit records already: one estimate or profile at a time");
+    if (n_spans >= 0 && !fr_spans_begin((size_t)n_spans)) {
+        struct fr_recording r;
+
+        fr_record_end(&r);
+        fr_recording_clear(&r);
+        return PyErr_NoMemory();
+    }
     Py_RETURN_NONE;
+}
+
+static PyObject *
+recorded_row(Py_ssize_t i, const void *of)
+{
+    return row_of(&((const struct fr_recording *)of)->of[i]);
+}
+
+static PyObject *
+array_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_record_array *a = &((const struct fr_recording *)of)->array[i];
+    PyObject                     *where, *scope, *shape = PyTuple_New(a->ndim);
+
+    for (int k = 0; shape && k < a->ndim; k++)
+        PyTuple_SET_ITEM(shape, k, PyLong_FromLongLong(a->dims[k]));
+    if (!shape || !site_parts(a->site, &where, &scope)) {
+        Py_XDECREF(shape);
+        return NULL;
+    }
+    return Py_BuildValue("(NNOLN)", where, shape, fr_numpy_dtype(a->dtype), (long long)a->n_bytes, scope);
+}
+
+/* ---- spans */
+
+static const char *
+span_name(uint8_t kind, uint32_t name)
+{
+    return kind == FR_SPAN_kernel ? NULL : fr_span_text(name);
+}
+
+/* (kind, name or the number of a row, line or None, thread, number, n, ticks, self ticks) */
+static PyObject *
+sum_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_span_sum *s = &((const struct fr_spans *)of)->sum[i];
+    PyObject                 *where = s->site ? fr_site_text(s->site) : Py_NewRef(Py_None);
+
+    if (!where)
+        return NULL;
+    return Py_BuildValue("(szINiKKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name, where, (int)s->thread,
+                         (unsigned long long)s->number, (unsigned long long)s->n, (unsigned long long)s->ticks, (unsigned long long)s->self);
+}
+
+/* (kind, name or the number of a row, site, thread, number, begin, end) */
+static PyObject *
+span_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_spans *all = of;
+    const size_t           at = all->first + (size_t)i;
+    const struct fr_span  *s = &all->ring[at < all->n ? at : at - all->n];
+
+    return Py_BuildValue("(szIIiKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name, (unsigned)s->site, (int)s->thread,
+                         (unsigned long long)s->number, (unsigned long long)(s->begin - all->begin), (unsigned long long)(s->end - all->begin));
+}
+
+static PyObject *
+memory_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_spans *all = of;
+
+    return Py_BuildValue("(KK)", (unsigned long long)(all->memory[i].at - all->begin), (unsigned long long)all->memory[i].bytes);
+}
+
+/* What of the spans is there, in a dict. */
+static bool
+add_spans(PyObject *d)
+{
+    struct fr_spans of;
+    PyObject       *more = NULL;
+    int             st;
+
+    if (!fr_spans_end(&of))
+        return true;
+    more = Py_BuildValue("{s:N,s:N,s:N,s:K,s:K,s:K,s:L,s:L}", "sums", list_of((Py_ssize_t)of.n_sums, sum_of, &of), "spans",
+                         list_of((Py_ssize_t)of.n, span_of, &of), "memory", list_of((Py_ssize_t)of.n_memory, memory_of, &of), "lost",
+                         (unsigned long long)of.n_lost, "live_peak_bytes", (unsigned long long)of.peak_bytes, "ticks",
+                         (unsigned long long)(of.end - of.begin), "begin_ns", (long long)of.begin_ns, "end_ns", (long long)of.end_ns);
+    fr_spans_clear(&of);
+    st = more ? PyDict_Update(d, more) : -1;
+    Py_XDECREF(more);
+    return st == 0;
 }
 
 static PyObject *
@@ -59,20 +176,21 @@ record_end(PyObject *module, PyObject *unused)
 
     (void)module, (void)unused;
     fr_record_end(&r);
-    rows = r.is_full ? PyErr_NoMemory() : PyList_New(r.n);
-    for (int i = 0; rows && i < r.n; i++) {
-        PyObject *row = row_of(&r.of[i]);
-
-        if (row)
-            PyList_SET_ITEM(rows, i, row);
-        else
-            Py_CLEAR(rows);
-    }
+    rows = r.is_full ? PyErr_NoMemory() : list_of(r.n, recorded_row, &r);
     if (rows)
-        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals",
+        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K,s:N,s:L}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals",
                              (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes, "first_peak_bytes",
-                             (unsigned long long)r.first_peak_bytes);
+                             (unsigned long long)r.first_peak_bytes, "arrays", list_of(r.n_arrays, array_of, &r), "temporary_bytes",
+                             (long long)r.at_peak_temporary);
     fr_recording_clear(&r);
+    if (!rows) {
+        struct fr_spans of;
+
+        if (fr_spans_end(&of))
+            fr_spans_clear(&of);
+    } else if (!add_spans(rows)) {
+        Py_CLEAR(rows);
+    }
     return rows;
 }
 
@@ -247,7 +365,7 @@ machine_set(PyObject *module, PyObject *d)
         m.store_ps = x[2];
         m.row_ns = x[3];
         m.loop_ns = x[4];
-        m.n_threads = (int)x[5];
+        m.threads = x[5];
         m.shared_us = x[6];
     }
     fr_machine_measured(&m);
@@ -334,8 +452,11 @@ meta_like(PyObject *module, PyObject *args)
 }
 
 PyMethodDef fr_record_methods[] = {
-    {"record_begin", record_begin, METH_NOARGS, "record_begin()\n--\n\nRecords what is computed from here on. RuntimeError: it does so already."},
-    {"record_end", record_end, METH_NOARGS, "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals."},
+    {"record_begin", record_begin, METH_VARARGS,
+     "record_begin(n_spans=-1, /)\n--\n\nRecords what is computed from here on; and, unless n_spans is below 0, what takes how long: the last so many\n"
+     "spans one by one, and the sums of all. RuntimeError: it does so already."},
+    {"record_end", record_end, METH_NOARGS,
+     "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals; `sums` and `spans` of base/span.def."},
     {"machine_set", machine_set, METH_O,
      "machine_set(machine, /)\n--\n\nWhat the processor is taken to be, as python/frit/machine.py has it; None: what nobody has measured.\n"
      "ValueError: it is no such machine."},

@@ -42,6 +42,10 @@ bool      fr_scalar_repeats(PyObject *tensor, PyObject *sequence);
 /* As fr_type_result; a result without axes stands for a NumPy scalar, and may be one. */
 PyObject *fr_type_result_scalar(fr_status, struct fr_tensor *, const struct fr_err *);
 
+/* ---- html.c */
+/* For notebooks; None in an accelerated call, where it stands for an array. */
+PyObject *fr_html(PyObject *self, PyObject *unused);
+
 /* ---- flags.c */
 PyObject *fr_flags_new(PyObject *tensor);
 int       fr_flags_init(PyObject *module);
@@ -187,9 +191,8 @@ PyObject *fr_creation_astype_method(PyObject *self, fr_args, Py_ssize_t, PyObjec
 PyObject *fr_creation_astype(const struct fr_tensor *, fr_dtype, char order);
 PyObject *fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw);
 
-/* ---- engine.c */
-PyObject *fr_engine_explain(PyObject *tensors, const char *kind);
-extern PyMethodDef fr_engine_methods[], fr_record_methods[];
+/* ---- engine.c, explain.c */
+extern PyMethodDef fr_engine_methods[], fr_explain_methods[], fr_record_methods[], fr_warmup_methods[];
 
 /* ---- record.c */
 /* What str() says of an array without data, whose values are not known: a new reference; NULL without an exception: it has some. */
