@@ -124,10 +124,13 @@ def is_function(value):
 
 
 def public(prefix):
-    """The public names of a part of the package, and their values."""
+    """The public names of a part of the package, and their values; None: it is a tool for a package that is not installed."""
     module = importlib.import_module(("frit." + prefix).rstrip("."))
     for name in sorted(dir(module)):
-        value = None if name.startswith("_") else getattr(module, name)
+        try:
+            value = None if name.startswith("_") else getattr(module, name)
+        except ImportError:
+            value = None
         inner = inspect.ismodule(value) and value.__name__.startswith("frit.") and name not in frit._SUBMODULES
         if not name.startswith("_") and not inner:
             yield name, value
