@@ -114,7 +114,7 @@ depends on that. ``frit.config.ways()`` gives this table as dicts.
 
 OWN = {     # what is no function of arrays: frit's tools, which reference.rst describes
     "accelerate", "estimate", "explain", "install", "isa_levels", "load_ipython_extension", "max_batch", "profile", "reset_stats",
-    "show_config", "stats", "synchronize", "unload_ipython_extension", "wait_for_compiles", "warmup", "devices", "tuned", "ways"}
+    "show_config", "stats", "synchronize", "unload_ipython_extension", "wait_for_compiles", "warmup", "devices"}
 PARTS = (("", "frit"), ("linalg.", "frit.linalg"), ("fft.", "frit.fft"), ("random.", "frit.random"))
 LOOKS = "lazy", "immediate", "no values", "NumPy"
 

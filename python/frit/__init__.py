@@ -29,7 +29,7 @@ _INTERNAL = frozenset({
     "meta_end", "meta_known", "meta_like", "meta_values", "name_modules", "numpy_call", "op_table", "outside", "plain",
     "reader", "record_begin", "record_end", "scope_enter", "scope_leave", "set_crossing", "set_items", "set_opcodes",
     "set_replace", "share", "shown",
-    "site_here", "site_name_files", "site_text", "stats_reset", "strided", "type_of", "wait_compiles",
+    "site_here", "site_name_files", "site_text", "stats_reset", "strided", "tuned", "type_of", "wait_compiles", "ways",
     "warmup_begin", "warmup_end", "warmup_wait"})
 
 

@@ -50,11 +50,11 @@ from ._core import (
     softplus as softplus, split as split, squeeze as squeeze, stack as stack, std as std, sum as
     sum, swapaxes as swapaxes, synchronize as synchronize, take as take, take_along_axis as
     take_along_axis, tensordot as tensordot, tile as tile, trace as trace, transpose as transpose,
-    trapezoid as trapezoid, tri as tri, tril as tril, triu as triu, tuned as tuned, union1d as
-    union1d, unique as unique, unique_all as unique_all, unique_counts as unique_counts,
-    unique_inverse as unique_inverse, unstack as unstack, unwrap as unwrap, vander as vander, var as
-    var, vdot as vdot, vsplit as vsplit, vstack as vstack, ways as ways, where as where, zeros as
-    zeros, zeros_like as zeros_like)
+    trapezoid as trapezoid, tri as tri, tril as tril, triu as triu, union1d as union1d, unique as
+    unique, unique_all as unique_all, unique_counts as unique_counts, unique_inverse as
+    unique_inverse, unstack as unstack, unwrap as unwrap, vander as vander, var as var, vdot as
+    vdot, vsplit as vsplit, vstack as vstack, where as where, zeros as zeros, zeros_like as
+    zeros_like)
 from ._core import Ufunc
 from .device import device as device, devices as devices
 from ._estimate import Estimate as Estimate
