@@ -19,7 +19,7 @@ S = frit.ShapeDtype
 def machine(**other):
     """One on which all can be told apart: 1 ps for a byte of any kind, 2 GB/s in reach of 1 MB, and so on."""
     return {"name": "none", "levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "all_levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "kind_ps": [1e-9] * 9,
-            "call_us": [5.0, 1.0, 0.5], "figures": [0.25, 0.0, 0.0, 0.0, 0.0, 1, 0.0], "product_gops": [10.0, 5.0],
+            "call_us": [5.0, 1.0, 0.5], "figures": [0.25, 0.0, 0.0, 0.0, 0.0, 1, 0.0, 0.0], "product_gops": [10.0, 5.0],
             "all_product_gops": [10.0, 5.0], **other}
 
 
@@ -38,7 +38,7 @@ def work(function, *arrays):
     return [v / arrays[0].size for v in rows]
 
 
-FLOAT, BITS, CONVERT, DIVIDE, ROOT, WHOLE, SCALAR, FOLD, FIND, LOADED, STORED, ROWS, LOOPS = range(13)
+FLOAT, BITS, CONVERT, DIVIDE, ROOT, WHOLE, SCALAR, FOLD, FIND, LOADED, STORED, ROWS, LOOPS, WAITS = range(14)
 
 
 @pytest.mark.parametrize("function, dtype, kinds", [
@@ -113,16 +113,19 @@ def test_time_follows_from_the_machine():
     _machine.use(machine(kind_ps=[1000.0] + [0.0] * 8))
     slow = frit.estimate(lambda x: x * 2)(S(n))     # a byte takes a nanosecond, beside which memory is little
     assert slow.us == pytest.approx(5.25 + n / 1000 * (64 + 36) ** 0.5, rel=0.01)
-    _machine.use(machine(figures=[0.25, 0, 0, 100.0, 10.0, 1, 0]))
+    _machine.use(machine(figures=[0.25, 0, 0, 100.0, 10.0, 1, 0, 0]))
     rows = frit.estimate(lambda x: x - x.max(axis=1, keepdims=True))(S((1000, 4)))
     assert rows.us == pytest.approx(5.25 + (1000 * 100 + 2000 * 10) / 1000, rel=0.2)
+    _machine.use(machine(figures=[0.25, 0, 0, 100.0, 10.0, 1, 0, 50.0]))
+    waits = frit.estimate(lambda x: x - x.max(axis=1, keepdims=True))(S((1000, 4)))
+    assert waits.us - rows.us == pytest.approx(1000 * 4 * 50 / 1000)        # a subtraction takes 4 cycles
     _machine.use(machine())
     product = frit.estimate(lambda a, b: a @ b)(S((300, 300)), S((300, 300)))
     assert product.us == pytest.approx(5.25 + 2 * 300 ** 3 / 5 / 1000, rel=0.1)
 
 
 def test_threads_are_used_where_they_are_sooner():
-    several = machine(figures=[0.25, 0, 0, 0, 0, 4, 10.0], all_levels=[1e6, 8.0, 16.0, 1e8, 4.0, 8.0], all_product_gops=[40.0, 20.0])
+    several = machine(figures=[0.25, 0, 0, 0, 0, 4, 10.0, 0], all_levels=[1e6, 8.0, 16.0, 1e8, 4.0, 8.0], all_product_gops=[40.0, 20.0])
     small, large = S(1000), S(10_000_000)
     _machine.use(machine())
     one = [frit.estimate(lambda x: x * 2)(x).us for x in (small, large)]

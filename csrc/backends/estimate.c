@@ -105,6 +105,7 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
         w->rows += rows;
     }
     w->loops += rows * counted.n_loops;
+    w->waits += rows * counted.element.latency;
 }
 
 void
@@ -197,7 +198,7 @@ processor_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
 
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
         arithmetic += w->kind[k] * m->kind_ps[k];
-    return beside(arithmetic / 1000 / n + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns) / n +
+    return beside(arithmetic / 1000 / n + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns + w->waits * m->wait_ns) / n +
            (all ? 1000 * m->shared_us : 0);
 }
 

@@ -29,7 +29,8 @@ struct fr_machine {
     } level[FR_MOST_LEVELS], all_level[FR_MOST_LEVELS]; /* and all threads together */
     double kind_ps[FR_N_WORK_KINDS]; /* a byte of vector instructions of each kind (jit/work.h), */
     double load_ps, store_ps;     /* and of a load or store that the first cache answers */
-    double row_ns, loop_ns;       /* a row, and each loop over one, beside its elements */
+    double row_ns, loop_ns;       /* a row, and each loop over one, beside its elements, */
+    double wait_ns;               /* and a cycle in which it waits for its own instructions */
     double product_gops[2];       /* of large products, f32 and f64; */
     double all_product_gops[2];   /* all threads */
     double threads;               /* as many as all of them are worth, where arithmetic is what takes time, */
@@ -53,7 +54,7 @@ struct fr_work {
     double read, written;         /* of `bytes`; what is written where it was read is half, for it need not be brought, */
     double memory;                /* and how much memory that is; 0: `bytes` */
     double kind[FR_N_WORK_KINDS], loaded, stored;
-    double rows, loops;           /* and how often it begins one, and goes along one; */
+    double rows, loops, waits;    /* and how often it begins one, and goes along one, and cycles that instructions wait then; */
     double outputs;               /* arrays that are written; */
     double passes, row_bytes, row_threads;   /* times that a GPU reads a row of so many bytes, 0: there are none; threads that do */
     double product;               /* multiplications and additions of matrix products; */

@@ -27,9 +27,12 @@ static void
 count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsigned same, struct fr_nest_share *out)
 {
     uint8_t *needed = code->st == FR_OK ? fr_calloc(code->n + 1, 2) : NULL, *before;
+    float   *ready = needed ? fr_calloc(code->n + 1, sizeof *ready) : NULL;   /* when each value is, in cycles */
 
-    if (!needed)
+    if (!ready) {
+        fr_free(needed);
         return;
+    }
     before = needed + code->n + 1;
     needed[result->re] = 1;
     if (fr_dtype_is_complex(d))
@@ -41,11 +44,19 @@ count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsi
         int                    size = fr_dtype_size(in->type), other = fr_dtype_size(from);
 
         before[i] = is_before(code, i, before, same);
+        for (int k = 0; k < fr_mop_arity[in->op]; k++) {
+            const float at = ready[((const fr_mval[]){in->a, in->b, in->c})[k]];
+
+            ready[i] = at > ready[i] ? at : ready[i];
+        }
         if (!needed[i] || before[i] || in->op == FR_M_INPUT || in->op == FR_M_BITCAST)
             continue;
+        ready[i] += fr_m_cost((enum fr_mop)in->op, in->type, from).latency;
         out->kind[fr_m_kind((enum fr_mop)in->op, in->type, from)] +=
             fr_m_is_scalar((enum fr_mop)in->op) ? 1 : fr_m_cost((enum fr_mop)in->op, in->type, from).slots * (double)(size > other ? size : other);
     }
+    out->latency += fr_dtype_is_complex(d) && ready[result->im] > ready[result->re] ? ready[result->im] : ready[result->re];
+    fr_free(ready);
     fr_free(needed);
 }
 

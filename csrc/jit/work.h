@@ -17,6 +17,7 @@ struct fr_nest_work {
         double kind[FR_N_WORK_KINDS];  /* bytes of vector instructions that start: places for them (struct fr_mcost), times what each
                                           makes; of SCALAR, instructions */
         double loaded, stored;         /* bytes, also what is loaded again */
+        double latency;                /* cycles from an element to its result: instructions wait for each other, once a row */
     } element, row;              /* for each element of a row, and for each row */
     int n_loops;                 /* over the elements of a row */
     int n_folds;                 /* reductions of rows */

@@ -24,7 +24,8 @@ FIELDS = {
     "all_levels": "the same of all threads together",
     "kind_ps": "picoseconds for a byte of vector instructions of each kind (csrc/jit/work.h)",
     "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of a row, of a loop over one; as many threads as "
-               "all of them are worth where arithmetic takes the time; us that they take beside their share",
+               "all of them are worth where arithmetic takes the time; us that they take beside their share; ns of a cycle that "
+               "a row waits for its own instructions",
     "call_us": "us of a call of an accelerated function, of an evaluation beside it, of an operation that is traced for it, of "
                "an array that it is given or gives, and of a call that runs the function",
     "product_gops": "thousand million multiplications and additions of f32 and f64 in a second, of large matrix products",
@@ -96,9 +97,9 @@ def _features(function: Callable[..., Any], *arrays: Any) -> list[float]:
     """What the kernels of a call do, in the order of the numbers that are fitted."""
     from ._estimate import recorded_rows
     from ._meta import ShapeDtype
-    found = numpy.zeros(_KINDS + 4)
+    found = numpy.zeros(_KINDS + 5)
     for r in recorded_rows(function, [ShapeDtype(a.shape, a.dtype) for a in arrays]):
-        found += [*r["kinds"], r["loaded"], r["stored"], r["rows"], r["loops"]]
+        found += [*r["kinds"], r["loaded"], r["stored"], r["rows"], r["loops"], r["waits"]]
     return list(found)
 
 
@@ -136,7 +137,8 @@ def _measure() -> dict[str, Any]:
                 rows.append(numpy.subtract(_features(function, x), _features(function, few)))
                 times.append(max(_timed(function, x) - _timed(function, few), 1.0))
         for width in (4, 8, 16, 64, 256):
-            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True), lambda x: x * x[0]):
+            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True), lambda x: x * x[0],
+                      lambda x: frit.exp(x * x[0]), lambda x: frit.tanh(frit.sin(x + x[0])).sum(axis=1)):
                 x = _array(4096, "f4").reshape(-1, width)
                 few = x[:2]
                 rows.append(numpy.subtract(_features(f, x), _features(f, few)))
@@ -145,7 +147,7 @@ def _measure() -> dict[str, Any]:
         weights = (measured > 1) / (measured + numpy.median(measured) / 10)
         x = _fit(numpy.array(rows) * weights[:, None], measured * weights)
     else:
-        x = numpy.zeros(_KINDS + 4)
+        x = numpy.zeros(_KINDS + 5)
     small = frit.asarray(numpy.ones(16, "f4"))
     others = [frit.asarray(numpy.ones(16 + k, "f4")) for k in range(8)]
     one, eight = _best(lambda: frit.eval(small + 1)), _best(lambda: frit.eval([o + 1 for o in others]))
@@ -177,7 +179,7 @@ def _measure() -> dict[str, Any]:
     x_f4 = _array(1 << 19, "f4")
     busy = _timed(lambda x: frit.tanh(frit.sin(x)), x_f4, seconds=0.2)
     return {"busy": busy, "levels": levels, "kind_ps": [1000 * v for v in x[:_KINDS]], "product_gops": gops, "threads": threads,
-            "call_us": calls, "figures": [launch, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], x[_KINDS + 2], x[_KINDS + 3]]}
+            "call_us": calls, "figures": [launch, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], *x[_KINDS + 2:]]}
 
 
 class _Model:
@@ -230,7 +232,7 @@ def calibrate() -> dict[str, Any]:
     worth = min(max(alone["busy"] / together["busy"], 1.0), float(together["threads"]))
     machine = {"name": _processor(), "levels": alone["levels"], "all_levels": together["levels"], "kind_ps": alone["kind_ps"],
                "call_us": alone["call_us"],
-               "figures": [*alone["figures"], worth, 4.0], "product_gops": alone["product_gops"],
+               "figures": [*alone["figures"][:5], worth, 4.0, alone["figures"][5]], "product_gops": alone["product_gops"],
                "all_product_gops": together["product_gops"]}
     use(machine)
     save(machine)
@@ -311,7 +313,7 @@ def found() -> dict[str, Any] | None:
             try:
                 use(load(path()))
             except (OSError, ValueError) as error:
-                print(f"frit: {path()} is left alone: {error}", file=sys.stderr)
+                print(f"frit: {path()} is left alone: {error}; python -m frit.machine calibrate makes another", file=sys.stderr)
     return _used
 
 

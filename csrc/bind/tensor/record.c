@@ -59,12 +59,13 @@ row_of(const struct fr_record *r)
         Py_XDECREF(kinds);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}",
+    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}",
                          "kind", r->kind, "tier", r->tier, "why", r->why, "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device),
                          "is_kernel", r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines,
                          "bytes_read", (ull)r->bytes_read, "bytes_written", (ull)r->bytes_written,
                          "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (ull)r->n_runs, "us", r->us,
-                         "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops,
+                         "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops, "waits",
+                         r->work.waits,
                          "product", r->work.product, "kinds", kinds, "ticks", (ull)r->ticks, "threads",
                          (ull)r->threads, "limit_us", r->limit_us);
 }
@@ -349,7 +350,7 @@ static PyObject *
 machine_set(PyObject *module, PyObject *d)
 {
     struct fr_machine m = {.n_levels = 0};
-    double            x[7];
+    double            x[8];
     PyObject         *list;
 
     (void)module;
@@ -366,7 +367,7 @@ machine_set(PyObject *module, PyObject *d)
         if (m.n_levels < 1 || m.n_levels > FR_MOST_LEVELS)
             return PyErr_Format(PyExc_ValueError, "a machine of 1 to %d levels, not %d", FR_MOST_LEVELS, m.n_levels);
         if (!levels(d, "levels", m.n_levels, m.level) || !levels(d, "all_levels", m.n_levels, m.all_level) ||
-            !numbers(d, "kind_ps", FR_N_WORK_KINDS, m.kind_ps) || !numbers(d, "figures", 7, x) || !numbers(d, "product_gops", 2, m.product_gops) ||
+            !numbers(d, "kind_ps", FR_N_WORK_KINDS, m.kind_ps) || !numbers(d, "figures", 8, x) || !numbers(d, "product_gops", 2, m.product_gops) ||
             !numbers(d, "all_product_gops", 2, m.all_product_gops))
             return NULL;
         if (!(m.product_gops[0] > 0 && m.product_gops[1] > 0 && m.all_product_gops[0] > 0 && m.all_product_gops[1] > 0))
@@ -378,6 +379,7 @@ machine_set(PyObject *module, PyObject *d)
         m.loop_ns = x[4];
         m.threads = x[5];
         m.shared_us = x[6];
+        m.wait_ns = x[7];
     }
     fr_machine_measured(&m);
     Py_RETURN_NONE;
