@@ -28,6 +28,7 @@ import scipy.special
 from scipy.ndimage import gaussian_filter
 
 import frit
+from frit import _outside
 
 from .test_numbers import outcome, raised
 
@@ -283,7 +284,10 @@ def test_pandas():
         e = d.copy()
         e["c"] = x[:3] * 2
         e["k"] = np.exp(e["a"])
-        return parts(e.groupby("b")["c"].mean()), parts(e.groupby("b")["k"].sum()), parts(e["c"].rolling(2).mean().fillna(0))
+        e["z"] = (x - x.mean())[:3]
+        y = e["z"].to_numpy() * 2
+        e.loc[:, "z"] = y
+        return parts(e.groupby("b").agg({"z": ["mean", "std"]})["z"]["mean"]), parts(e.groupby("b")["c"].mean()), parts(e.groupby("b")["k"].sum()), parts(e["c"].rolling(2).mean().fillna(0))
     for f in (lambda x: parts(np.exp(s)), lambda x: parts(np.add(s, x[:3])), lambda x: parts(np.maximum(x[:3], s)),
               lambda x: parts(np.sqrt(d)), lambda x: parts(np.exp(s) * x[:3] + np.log1p(s)), grouped):
         assert outcome(frit.accelerate(f), X.copy()) == outcome(f, X.copy())
@@ -314,6 +318,29 @@ def test_what_answers_ufuncs_itself_does_so(f):
     def g(x):
         return f(a, x * 2)
     assert outcome(lambda x: parts(frit.accelerate(g)(x)), X.copy()) == outcome(lambda x: parts(g(x)), X.copy())
+
+
+def test_items_of_others_containers_are_arrays(tmp_path, monkeypatch):
+    """As a DataFrame has them, whose code hands them to C. A package of others is one that is installed."""
+    (tmp_path / "theirs.py").write_text(
+        "kinds = []\nclass Frame:\n    def __init__(self):\n        self.columns = {}\n    def __setitem__(self, name, value):\n"
+        "        kinds.append((name, type(value).__name__, isinstance(value, __import__('frit').Tensor)))\n"
+        "        self.columns[name] = value\n    def total(self, name):\n        return sum(memoryview(self.columns[name]).tolist())\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(_outside._known, "theirs", True)
+    import theirs
+    frame = theirs.Frame()
+
+    def f(x):
+        frame["new"] = y = x * 2
+        frame["given"] = x
+        own = {}
+        own["new"] = x + 1
+        y += 1
+        return frame.total("new"), frame.total("given"), own
+    got = frit.accelerate(f)(X.copy())
+    assert theirs.kinds == [("new", "ndarray", False), ("given", "ndarray", False)]
+    assert outcome(lambda x: got, X) == outcome(f, X.copy())
 
 
 def test_what_answers_no_ufuncs_is_refused():
