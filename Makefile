@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo quick check bench soak suites gpu asan tsan accuracy bless layers clean
+.PHONY: all demo quick check bench docs soak suites gpu asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -23,6 +23,7 @@ quick:
 # The long versions of the random tests, and copies of the sources with defects put in on purpose.
 soak:
 	.ci/setup soak
+	.ci/setup docs
 	FRIT_SOAK=1 $(PY) -m pytest tests -m soak
 	FRIT_SOAK=1 $(PY) -m tests.check "instruction set" compiled "jit off" "node by node" apart "no compiler" "a GPU"
 	FRIT_SOAK=1 FRIT_JIT_NESTS=25 $(PY) -m pytest tests/test_jit_parts.py -k "test_random_nests or test_every_operation or test_reductions or test_map_of_every_size"
@@ -72,6 +73,13 @@ accuracy:
 bench:
 	.ci/setup bench
 	$(PY) -m benchmarks.table
+
+# The site, in build/docs. The pages that frit itself writes come first; a warning or a link that leads nowhere is an error.
+docs:
+	.ci/setup docs
+	$(PY) docs/generate.py
+	$(PY) -m sphinx -q -W -n --keep-going -E -b html docs build/docs
+	@echo build/docs/index.html
 
 clean:
 	rm -rf build .venv python/frit/*.so python/frit/frit-cc *.egg-info python/*.egg-info

@@ -17,6 +17,8 @@ bits (bounds.c) tells what can be had on one thread.
 frit comes three times: lazily, traced anew at each call and forced by frit.eval; through frit.accelerate, from
 NumPy arrays to NumPy arrays; and lazily without machine code, by the block interpreter alone."""
 import argparse
+import contextlib
+import importlib.metadata
 import importlib.util
 import json
 import os
@@ -164,8 +166,31 @@ def arguments():
     p.add_argument("--libraries", default=",".join(LIBRARIES))
     p.add_argument("--rounds", type=int, default=5, help="turns of each library on each row")
     p.add_argument("--budget", type=float, default=0.06, help="seconds of a turn")
+    p.add_argument("--figure", action="store_true", help="draw docs/figures/bench.svg of some rows, too, as of all")
     p.add_argument("--list", action="store_true", help="print the rows' names, run nothing")
     return p.parse_args()
+
+
+def commit():
+    return subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                          text=True).stdout.strip()
+
+
+def machine():
+    """What the figures are of."""
+    model = "unknown"
+    with contextlib.suppress(OSError), open("/proc/cpuinfo", encoding="ascii", errors="replace") as f:
+        model = next((line.split(":")[1].strip() for line in f if line.startswith("model name")), model)
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "machine": model, "processors": len(os.sched_getaffinity(0)),
+            "load": os.getloadavg()[0], "python": sys.version.split()[0]}
+
+
+def versions(names):
+    found = {}
+    for module in {LIBRARIES[n] for n in names}:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            found[module] = importlib.metadata.version(module)
+    return found
 
 
 def main():
@@ -186,11 +211,10 @@ def main():
     names = [n for n in names if n not in missing]
     if "numpy" not in names:
         names.insert(0, "numpy")
-    commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE,
-                            stderr=subprocess.DEVNULL, text=True).stdout.strip()
-    begun, behind, saved = time.monotonic(), [], {"commit": commit, "threads": {}}
+    of = commit()
+    begun, behind, saved = time.monotonic(), [], {"commit": of, **machine(), "libraries": versions(names), "threads": {}}
     for t in threads:
-        print(f"\n===== {t} thread{'s' if t > 1 else ''}, commit {commit}")
+        print(f"\n===== {t} thread{'s' if t > 1 else ''}, commit {of}")
         if missing:
             print("not installed:", ", ".join(missing))
         table = saved["threads"][t] = {}
@@ -201,15 +225,20 @@ def main():
                 n_bytes = next((r["bytes"] for r in results.values() if "bytes" in r), 0)
                 copy = copier.ask(copy=n_bytes, case=i)
                 medians = show(case, results, copy)
-                table[case.name] = {"copy": copy.get("rate"), "loop": copy.get("loop"), "bytes": n_bytes, **medians}
+                table[case.name] = {"copy": copy.get("rate"), "loop": copy.get("loop"), "bytes": n_bytes, **medians,
+                                    "first": {n: r["cold"] for n, r in results.items() if "cold" in r}}
                 behind += behind_in(case, t, medians)
         finally:
             for w in (*workers, copier):
                 w.close()
     folder = os.path.join(ROOT, "benchmarks", "results")
     os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{commit or 'unknown'}.json"), "w") as f:
+    path = os.path.join(folder, f"{of or 'unknown'}.json")
+    with open(path, "w") as f:
         json.dump(saved, f, indent=1)
+    if not args.rows or args.figure:
+        from . import figure
+        figure.main([path])
     if not args.rows:
         from . import dispatch_callgrind, first_call, generated, growth, peak_memory, strided, warm_start
         print()

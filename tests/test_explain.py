@@ -192,6 +192,23 @@ def test_operations_that_come_again_are_written_once():
     assert "map over (1000,): (sin multiply) 20 times exp\n" in e
 
 
+def test_what_comes_unasked_has_its_line_and_reason():
+    def f(x, ys):
+        z = np.exp(x) + 1
+        t = sum(y.sum() for y in ys)
+        return z * t
+    x = RNG.random((300, 300))
+    e = frit.explain(f)(x, [x + 1, x + 2])
+    (event,) = (h for h in e.as_dict()["happened"] if h.get("why") == "others")
+    assert event["line"] == f"{__file__}:{f.__code__.co_firstlineno + 2} in {f.__qualname__}" and "other code, which may see" in e
+
+    def g(x):
+        with np.errstate(all="raise"):
+            return np.exp(x) + 1
+    events = [h for h in flat(frit.explain(g)(x).as_dict()["happened"]) if h["kind"] == "evaluation"]
+    assert [h["why"] for h in events] == ["at once"] * 2 and all(f":{g.__code__.co_firstlineno + 2} in" in h["line"] for h in events)
+
+
 def test_what_never_began_is_said():
     def f(x):
         yield x * 2
@@ -237,6 +254,13 @@ def test_folding_keeps_what_happened(order):
     assert list(unfold(folded)) == order
     if order == ([1, 1, 2] * 3 + [3]) * 4:
         assert folded == [(4, ((3, ((2, (1,)), 2)), 3))]
+
+
+@pytest.mark.parametrize("names, text", [
+    ("a b", "a b"), ("a a a a a", "a a a a a"), ("a " * 6, "(a) 6 times"), ("x " + "a b " * 3 + "y", "x (a b) 3 times y"), ("a b a b", "a b a b"),
+    (("a b " * 4 + "c ") * 3, "((a b) 4 times c) 3 times")])
+def test_names_of_operations_are_folded(names, text):
+    assert _explained.operations_text(names.split()) == text
 
 
 def test_a_long_loop_is_folded_in_time_that_grows_with_it():
@@ -335,6 +359,27 @@ def test_accelerated_functions_say_how_their_calls_go():
     if loop.stats.unchanged:
         assert "ran as NumPy's" in frit.explain(loop)(x)
     assert frit.explain(loop)(x).as_dict()["name"].endswith("loop")
+
+
+def test_within_an_accelerated_call():
+    seen = []
+
+    def outer(x):
+        seen.append(frit.explain(chain)(x, x).as_dict())
+        return x * 2
+    x = RNG.random((50, 50))
+    outer(x)
+    frit.accelerate(outer)(x)
+    assert [(d["kernels"], d["evaluations"], d["syncs"]) for d in seen] == [(1, 1, {})] * 2
+
+
+def test_results_of_all_kinds():
+    def f(x):
+        items = [x + 1, {"a": (x * 2, "text", None)}]
+        items.append(items)
+        return items
+    d = frit.explain(f)(RNG.random(1000)).as_dict()
+    assert d["kernels"] == 1 and d["plans"][0]["result_bytes"] == 2 * 8000
 
 
 def test_one_at_a_time():

@@ -213,7 +213,8 @@ def test_a_machine_is_a_file(tmp_path):
 
 @pytest.mark.parametrize("wrong", [
     {"levels": []}, {"levels": [1e6, 2.0, 0.0]}, {"levels": [2e6, 1.0, 1.0, 1e6, 1.0, 1.0]}, {"levels": [1.0, 1.0, 1.0] * 20},
-    {"kind_ps": [1.0]}, {"kind_ps": [-1.0] * 9}, {"kind_ps": ["fast"] * 9}, {"product_gops": [0.0, 1.0]}, {"figures": None}])
+    {"kind_ps": [1.0]}, {"kind_ps": [-1.0] * 9}, {"kind_ps": ["fast"] * 9}, {"product_gops": [0.0, 1.0]}, {"figures": None},
+    {"call_us": [1.0]}, {"call_us": "fast"}, {"call_us": [1.0, -1.0, 1.0]}, {"call_us": [1.0] * 6}])
 def test_what_is_no_machine_is_refused_and_nothing_changes(wrong):
     _machine.use(machine())
     before = frit.estimate(lambda x: x * 2)(S(1000)).us

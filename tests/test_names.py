@@ -37,12 +37,12 @@ def test_facts_exclude_each_other():
 
 def test_the_extension_has_what_the_table_says():
     for name in _numpy.named("handed"):
-        assert "on evaluated data" in getattr(_core, name).__doc__, name
+        assert "arguments are computed" in getattr(_core, name).__doc__, name
     for name in _numpy.named("method"):
         assert "on evaluated data" in getattr(frit.Tensor, name).__doc__, name
     for alias, name in _numpy.ALIASES.items():
         assert getattr(_core, alias) is getattr(_core, name), alias
-    assert {name for name in dir(_core) if "on evaluated data" in str(getattr(_core, name).__doc__)} == _numpy.named("handed")
+    assert {name for name in dir(_core) if "arguments are computed" in str(getattr(_core, name).__doc__)} == _numpy.named("handed")
 
 
 UNKNOWN = """

@@ -205,6 +205,26 @@ def test_kernels_lie_below_the_roof_where_they_should():
     assert len(circles) == 2 and x[0] < x[1] and y[0] > y[1] and len(ticks) >= 2
 
 
+@pytest.mark.parametrize("n", [3, 40, 300])
+def test_numbers_in_the_roofline_lie_apart(n):
+    """Over no dot and no other number; those for which there is no room are said."""
+    r = np.random.default_rng(n)
+    dots = [(float(x), float(y)) for x, y in zip(r.uniform(60, 660, n), r.uniform(20, 320, n), strict=True)]
+    found = charts._labels(dots, [str(i + 1) for i in range(n)], 680.0, 330.0)
+    boxes = []
+    for i, at in enumerate(found):
+        if at is not None:
+            wide = 7.2 * len(str(i + 1))
+            left = at[0] - {"": 0, " end": wide, " middle": wide / 2}[at[2]]
+            boxes.append((None, left, at[1] - 10, wide, 11))
+    dot_boxes = [(None, x - 5, y - 5, 10, 10) for x, y in dots]
+    assert not any(meet(a, b) for i, a in enumerate(boxes) for b in boxes[:i] + dot_boxes)
+    assert found[0] is not None and (n > 3 or None not in found)
+    points = [charts.Point(str(i + 1), 10.0 ** r.uniform(-2, 1), 10.0 ** r.uniform(-2, 2), ()) for i in range(n)]
+    text = charts.roofline(points, 20.0, 100.0, "Roof", [])
+    assert (n == 300) == ("have no number there" in text) and text.count("<circle") == n
+
+
 @pytest.mark.parametrize("top", [0, 1, 3, 7, 10, 999, 1000, 1e9, 3.2e12])
 def test_ticks_are_round_and_few(top):
     ticks = charts._ticks(top)
@@ -380,7 +400,7 @@ f.addEventListener("load", () => {{
 @pytest.mark.soak
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium (Debian: apt-get install chromium)")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("kind", ["explanation", "estimate", "difference", "general"])
+@pytest.mark.parametrize("kind", ["explanation", "estimate", "difference", "profile", "general"])
 def test_in_a_browser(pages, kind, scheme, tmp_path):
     for width in (400, 1200):
         path = tmp_path / "probe.html"

@@ -207,8 +207,10 @@ def measure(name, a):
     numpy, _, theirs, ours = runs[0]
     share = None if a.check else blas_share(name, a)
     blas = "" if share is None else f"{100 * share:.0f}%"
-    return (f"{name:24s}{1e3 * statistics.median(numpy[later:]):9.2f}{1e3 * sum(numpy):9.0f}{steady:8.2f}{total:7.2f}{blas:>6s}  "
-            f"{verdict(theirs, ours):3s} {ours[0]['stats']}  {program.repository}, {program.author}, {program.licence}"), (steady, total)
+    step, said = 1e3 * statistics.median(numpy[later:]), verdict(theirs, ours)
+    return (f"{name:24s}{step:9.2f}{1e3 * sum(numpy):9.0f}{steady:8.2f}{total:7.2f}{blas:>6s}  "
+            f"{said:3s} {ours[0]['stats']}  {program.repository}, {program.author}, {program.licence}"), {
+                "repository": program.repository, "author": program.author, "step_ms": step, "steady": steady, "total": total, "bits": said}
 
 
 def main():
@@ -219,6 +221,7 @@ def main():
     p.add_argument("--runs", type=int, default=3)
     p.add_argument("--check", action="store_true")
     p.add_argument("--clock", choices=CLOCKS, default="wall")
+    p.add_argument("--json", metavar="FILE", help="write the figures, for `python -m benchmarks.figure --programs FILE`")
     p.add_argument("--one", help=argparse.SUPPRESS)
     p.add_argument("--library", default="numpy", help=argparse.SUPPRESS)
     p.add_argument("--out", help=argparse.SUPPRESS)
@@ -236,6 +239,11 @@ def main():
         print(line, flush=True)
         if found:
             ratios[name] = found
+    if a.json:
+        from benchmarks.table import commit, machine
+        with open(a.json, "w", encoding="utf8") as file:
+            json.dump({"commit": commit(), **machine(), "threads": a.threads, "clock": a.clock, "programs": ratios}, file, indent=1)
+    ratios = {name: (r["steady"], r["total"]) for name, r in ratios.items()}
     if ratios:
         steady, total = zip(*ratios.values())
         print(f"{len(ratios)} of {len(names)} programs in {len({PROGRAMS[n].repository for n in ratios})} repositories; median "

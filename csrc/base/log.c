@@ -115,10 +115,14 @@ fr_log_again(struct fr_log_line *l)
 void
 fr_log_rest(void (*say)(const char *text, uint64_t n))
 {
-    for (int i = 0; i < BUCKETS; i++)
-        for (struct fr_log_line *l = lines[i]; l; l = l->next) {
-            uint64_t n;
+    for (int i = 0; i < BUCKETS; i++) {
+        struct fr_log_line *l;
+        uint64_t            n;
 
+        pthread_mutex_lock(&lock);
+        l = lines[i];
+        pthread_mutex_unlock(&lock);
+        for (; l; l = l->next) {
             pthread_mutex_lock(&lock);
             n = l->n > l->said ? l->n : 0;
             l->n = l->said = 0;
@@ -126,6 +130,7 @@ fr_log_rest(void (*say)(const char *text, uint64_t n))
             if (n) /* without the lock, as above */
                 say(l->text, n);
         }
+    }
 }
 
 /* In a child of fork the thread that held the lock does not exist; an entry that it was writing is not

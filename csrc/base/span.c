@@ -13,7 +13,7 @@ const char *const fr_span_kinds[FR_N_SPANS] = {
 };
 
 atomic_bool        fr_spans_are_on;
-uint32_t           fr_spans_generation;
+atomic_uint        fr_spans_generation;
 struct fr_span_why fr_span_why;
 
 enum { MOST_MEMORY = 4096,      /* when there are more, two become one */

@@ -1,8 +1,9 @@
-/* base/span.h -- what takes time, as spans: begun and ended, with a kind, a name and a line.  Called where that happens, recorded
- * only while somebody profiles; python/frit/_profile.py shows it.
+/* base/span.h -- what takes time, as spans: begun and ended, with a kind, a name and a line.  Called where that happens,
+ * recorded only while somebody profiles; python/frit/_profile.py shows it.
  *
- * The last spans are kept, one by one, in a ring; the sums of all of them besides, by kind, name, line and thread. Spans of a thread
- * lie within each other, and what one takes itself is what those within it do not: so their sums add up to the time that passed. */
+ * The last spans are kept, one by one, in a ring; the sums of all of them besides, by kind, name, line and thread. Spans of a
+ * thread lie within each other, and what one takes itself is what those within it do not: so their sums add up to the time
+ * that passed. */
 #ifndef FR_BASE_SPAN_H
 #define FR_BASE_SPAN_H
 
@@ -91,11 +92,11 @@ const char *fr_span_text(uint32_t name);     /* "" of 0 */
 struct fr_span_known {
     uint32_t generation, name;
 };
-extern FR_HIDDEN uint32_t fr_spans_generation;   /* of what is recorded; never 0 while it is */
+extern FR_HIDDEN atomic_uint fr_spans_generation;   /* of what is recorded; never 0 while it is */
 static inline bool
 fr_span_knows(const struct fr_span_known *k)
 {
-    return k->generation == fr_spans_generation;
+    return k->generation == atomic_load_explicit(&fr_spans_generation, memory_order_relaxed);
 }
 void fr_span_know(struct fr_span_known *, const char *);
 static inline uint32_t
@@ -111,7 +112,8 @@ struct fr_span_mark {
     uint64_t begin, within;      /* 0: nobody profiled */
 };
 struct fr_span_mark fr_span_begun(void);
-void     fr_span_ended_at(const struct fr_span_mark *, uint64_t end, enum fr_span_kind, uint32_t name, uint32_t site, uint64_t number);
+void     fr_span_ended_at(const struct fr_span_mark *, uint64_t end, enum fr_span_kind, uint32_t name, uint32_t site,
+                          uint64_t number);
 /* For a mark of one that follows another at once. */
 uint64_t fr_span_within(void);
 

@@ -103,7 +103,7 @@ least_bytes(const struct fr_plan *p)
     return n;
 }
 
-/* The names of a group's operations. What comes three times and more behind itself is written once, with a count. */
+/* The names of a group's operations. What comes again and again behind itself is written once, with a count. */
 static void
 put_operations(struct fr_text *t, const struct fr_plan *p, const struct fr_group *g, fr_op *op)
 {
@@ -114,12 +114,12 @@ put_operations(struct fr_text *t, const struct fr_plan *p, const struct fr_group
     for (int i = 0; i < n;) {
         int length = 1, times = 1;
 
-        for (int m = 1; m <= MOST_REPEATED && times < 3; m++) {
+        for (int m = 1; m <= MOST_REPEATED && (times < 3 || times * length < 6); m++) {
             for (times = 1; i + (times + 1) * m <= n && !memcmp(op + i, op + i + times * m, (size_t)m * sizeof *op); times++)
                 ;
             length = m;
         }
-        if (times < 3)
+        if (times < 3 || times * length < 6)
             length = times = 1;
         fr_text_add(t, times > 1 ? " (" : " ");
         for (int k = 0; k < length; k++)

@@ -12,7 +12,8 @@
 bool fr_explain_is_on;
 
 static struct fr_explanation now;
-static pthread_t             thread;     /* whose evaluations are explained */
+static pthread_t             thread;     /* whose evaluations are explained, */
+static uint32_t            (*line_now)(void);   /* and where it is */
 static struct fr_gathered    gathered;   /* for what is gathered here */
 
 /* What the next evaluation is for, and the one that runs. */
@@ -219,7 +220,7 @@ described(struct fr_explanation *e, struct fr_gathered *g, const struct fr_plan 
 /* ---- while something runs ---- */
 
 fr_status
-fr_explain_begin(const char *kind, struct fr_err *err)
+fr_explain_begin(const char *kind, uint32_t (*here)(void), struct fr_err *err)
 {
     FR_ASSERT(!fr_explain_is_on);
     if (!fr_describe_knows(kind))
@@ -229,6 +230,7 @@ fr_explain_begin(const char *kind, struct fr_err *err)
     next.asked.why = "";
     now = (struct fr_explanation){.kind = kind};
     thread = pthread_self();
+    line_now = here;
     fr_explain_is_on = true;
     return FR_OK;
 }
@@ -281,7 +283,7 @@ fr_explanation_clear(struct fr_explanation *e)
 void
 fr_explain_sync(const char *why, uint32_t site)
 {
-    if (!is_told())
+    if (!is_told() || next.is_over)
         return;
     if (next.n_syncs && (next.site != FR_SITE_LINE(site) || strcmp(next.sync, why) != 0))
         flush_syncs();
@@ -351,7 +353,7 @@ fr_explain_asked(void)
         next.asked.name = strcmp(next.sync, "fallback") ? -1 : next.handed;
     } else {
         next.asked.why = next.because ? next.because : next.is_over ? "end" : "others";
-        next.asked.site = next.is_over ? 0 : FR_SITE_LINE(fr_trace_site);
+        next.asked.site = next.is_over ? 0 : FR_SITE_LINE(line_now());
     }
     next.n_syncs = 0;
     next.sync = next.because = NULL;

@@ -51,14 +51,14 @@ extern FR_HIDDEN bool fr_explain_is_on;
 /* What evaluating these handles would do. `kind`: "plan", "graph", "loops", "c" or "cuda"; FR_EVALUE: another one. The plans are
  * made and kept, but not run. fr_explanation_clear ends *out, also after a failure. */
 fr_status fr_explain(const struct fr_tensor *const *, int n, const char *kind, struct fr_explanation *out, struct fr_err *);
-/* From here on, on this thread: what is computed. FR_EVALUE as above. It had not begun. */
-fr_status fr_explain_begin(const char *kind, struct fr_err *);
+/* From here on, on this thread: what is computed. here(): the line of user code that runs. FR_EVALUE as above. It had not begun. */
+fr_status fr_explain_begin(const char *kind, uint32_t (*here)(void), struct fr_err *);
 void      fr_explain_end(struct fr_explanation *out);
 void      fr_explanation_clear(struct fr_explanation *);
 
 /* ---- while it is on; on other threads nothing */
 
-/* Python needs a value that is pending; a call of NumPy begins; the function is over. */
+/* Python needs a value that is pending; a call of NumPy begins; the function is over, and values are no longer needed for it. */
 void      fr_explain_sync(const char *why, uint32_t site);
 void      fr_explain_handed(const char *name, uint32_t site);
 void      fr_explain_over(void);

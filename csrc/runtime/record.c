@@ -302,9 +302,11 @@ add_array(const struct fr_record_array *a)
 }
 
 static void
-describe_array(struct fr_record_array *a, uint32_t site, fr_dtype dtype, const struct fr_layout *l, int64_t n_bytes)
+describe_array(struct fr_record_array *a, const void *memory, uint32_t site, fr_dtype dtype, const struct fr_layout *l,
+               int64_t n_bytes)
 {
-    *a = (struct fr_record_array){.site = FR_SITE_LINE(site), .dtype = dtype, .ndim = l->ndim, .n_bytes = n_bytes};
+    *a = (struct fr_record_array){
+        .memory = memory, .site = FR_SITE_LINE(site), .dtype = dtype, .ndim = l->ndim, .n_bytes = n_bytes};
     if (l->ndim)
         memcpy(a->dims, fr_layout_dims(l), (size_t)l->ndim * sizeof *a->dims);
 }
@@ -324,17 +326,17 @@ look_at_peak(const struct fr_backend *by, const struct fr_plan *p, int64_t n_tem
 
         if (!b || b->owner || (b->home ? b->home : fr_backend) != by)
             continue;
-        describe_array(&a, n->site, n->dtype, n->layout, (int64_t)b->n_bytes);
+        describe_array(&a, b->mem, n->site, n->dtype, n->layout, (int64_t)b->n_bytes);
         for (int k = 0; k < now.n_arrays && is_new; k++)
-            is_new = now.array[k].n_bytes != a.n_bytes || now.array[k].site != a.site || now.array[k].ndim != a.ndim ||
-                     atomic_load_explicit(&b->refs, memory_order_relaxed) == 1;
+            is_new = now.array[k].memory != a.memory;
         if (is_new)
             add_array(&a);
     }
     for (int i = 0; i < p->n_new; i++) {
-        const int n = p->new_[i];
+        const int              n = p->new_[i];
+        const struct fr_gnode *node = &p->graph->node[n];
 
-        describe_array(&a, p->graph->node[n].site, p->graph->node[n].dtype, p->graph->node[n].layout, p->place[n].bytes);
+        describe_array(&a, p->base[n], node->site, node->dtype, node->layout, p->place[n].bytes);
         add_array(&a);
     }
 }
@@ -466,7 +468,8 @@ fr_record_ran(struct fr_plan *p, int first, int step, int n, const int64_t *shar
     for (int k = 0; k < n && !is_alone; k++)
         sum += share ? (double)share[k] : now.of[first + step + k].limit_us;
     for (int k = 0; k < n; k++) {
-        const int    i = by_another(first + step + k, is_alone ? tier_since(mark, now.of[first + step].tier) : now.of[first + step + k].tier);
+        const char  *tier = fr_step_tier(p, &p->step[step + k]);
+        const int    i = by_another(first + step + k, is_alone ? tier_since(mark, tier) : tier);
         const double part = is_alone || sum <= 0 ? 1.0 / n : (share ? (double)share[k] : now.of[first + step + k].limit_us) / sum;
         const uint64_t until = k + 1 == n ? end : at + (uint64_t)(part * (double)all);
 
@@ -601,7 +604,8 @@ fr_record_node(const struct fr_node *n, const struct fr_record_mark *mark)
 {
     const uint64_t end = mark->span.begin ? fr_ticks() : 0;
     const int      n_threads = threads_since(mark, fr_backend, n->op == FR_OP_matmul);
-    const int      i = record_of_node(n, tier_since(mark, fr_way_rows[n->op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled].word));
+    const int      otherwise = n->op == FR_OP_matmul ? FR_WAY_products : FR_WAY_precompiled;
+    const int      i = record_of_node(n, tier_since(mark, fr_way_rows[otherwise].word));
 
     if (i < 0) {
         now.is_full = true;

@@ -1,5 +1,6 @@
-/* runtime/record.h -- what is computed while somebody records it: each step of each plan and each node that runs by itself, with its
- * lines of user code, its bytes and operations, how often it ran and how long that took.  Called by run.c and eval.c; bind/ shows it.
+/* runtime/record.h -- what is computed while somebody records it: each step of each plan and each node that runs by itself,
+ * with its lines of user code, its bytes and operations, how often it ran and how long that took.  Called by run.c and eval.c;
+ * bind/ shows it.
  *
  * The steps of a plan are described when it first runs in a recording for these lines; then they only count. A plan serves all that
  * have its structure, wherever they were written, so what it was given says the lines. What a backend without data does not run has
@@ -39,6 +40,7 @@ struct fr_record {
 
 /* What memory there is when there is the most. */
 struct fr_record_array {
+    const void             *memory;  /* while it is there */
     uint32_t                site;    /* of what made it */
     fr_dtype                dtype;
     int                     ndim;
@@ -63,7 +65,7 @@ struct fr_recording {
 /* Whether somebody records. */
 extern FR_HIDDEN bool fr_record_is_on;
 
-/* Begins. False: it had begun. */
+/* Begins. False: it had begun. This and the end are in the turn of evaluations. */
 bool      fr_record_begin(void);
 /* Ends, and gives what was recorded; fr_recording_clear ends that. */
 void      fr_record_end(struct fr_recording *out);

@@ -19,7 +19,8 @@ WHY = {
     "bool": "a truth value", "number": "a number", "item": "an item", "print": "a text", "iteration": "an iteration",
     "buffer": "a buffer", "dlpack": "DLPack", "numpy": "an array of NumPy's", "pickle": "a pickle", "index": "an index",
     "eval": "eval()", "fallback": "a call of NumPy", "end": "the end of the call", "pending": "nobody yet",
-    "others": "others who see the memory", "at once": "each operation by itself, as errstate or filters of warnings want it",
+    "others": "other code, which may see the memory",
+    "at once": "each operation by itself, as errstate or filters of warnings want it",
     "much": "much that was pending", "products": "matrix products that were pending", "again": "a call made again"}
 _WAYS = {
     "nodes": ", one for each operation, for it is small and has come for the first times; its plan",
@@ -27,6 +28,7 @@ _WAYS = {
     "unfused": ", one for each operation, until its own are compiled; those"}
 _COMMENT = {"plan": "", "graph": "# ", "loops": "# ", "c": "// ", "cuda": "// "}
 _TRIED = 16         # places where a repetition may begin
+_WORTH = 6          # operations that are repeated, all together, are told with a count
 
 
 def plural(n: int, what: str) -> str:
@@ -76,6 +78,24 @@ def folded(order: list[int]) -> list[Item]:
         while fold():
             pass
     return out
+
+
+def operations_text(names: list[str]) -> str:
+    """The names of operations; what comes again and again behind itself once, with a count."""
+    number: dict[str, int] = {}
+    order = [number.setdefault(name, len(number)) for name in names]
+    words = list(number)
+
+    def text(items: list[Item] | tuple[Item, ...]) -> list[str]:
+        out: list[str] = []
+        for item in items:
+            if isinstance(item, int):
+                out.append(words[item])
+                continue
+            times, body = item[0], text(item[1])
+            out += body * times if times * len(body) < _WORTH else [f"({' '.join(body)}) {times} times"]
+        return out
+    return " ".join(text(folded(order)))
 
 
 # ---- dicts ----

@@ -290,6 +290,11 @@ def load(file: str) -> dict[str, Any]:
 def use(machine: dict[str, Any] | None) -> None:
     """Estimates by this machine from here on; None: by what is assumed of any. ValueError: it is none."""
     global _used, _is_found
+    if isinstance(machine, dict) and "call_us" in machine:      # what C does not read
+        times = machine["call_us"]
+        if not (isinstance(times, (list, tuple)) and 3 <= len(times) <= 5
+                and all(isinstance(t, (int, float)) and t >= 0 for t in times)):
+            raise ValueError(f"a machine whose call_us is not 3 to 5 numbers: {times!r}")
     _core.machine_set(machine)
     _used, _is_found = machine, True
 

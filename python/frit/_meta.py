@@ -88,9 +88,16 @@ class _Copier(pickle.Pickler):
     def copy(self, o: Any) -> Any:
         self.dump(o)
         self.file.seek(0)
-        reader = pickle.Unpickler(self.file)
-        reader.persistent_load = self.kept.__getitem__     # type: ignore[method-assign]
-        return reader.load()
+        return _Reader(self.file, self.kept).load()
+
+
+class _Reader(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, kept: list[Any]) -> None:
+        super().__init__(file)
+        self.kept = kept
+
+    def persistent_load(self, number: int) -> Any:
+        return self.kept[number]
 
 
 _HEAP = 1 << 9      # Py_TPFLAGS_HEAPTYPE: a class of Python's; others are kept, but for

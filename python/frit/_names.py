@@ -8,7 +8,7 @@ from typing import Any
 def near(name: str, names: Iterable[str]) -> str:
     """": did you mean 'sum'?", or "" where none is near."""
     import difflib
-    known = {n.lower(): n for n in sorted(names, reverse=True)}
+    known = {n.lower(): n for n in sorted(names, reverse=True) if name.startswith("_") or not n.startswith("_")}
     found = [known[n] for n in difflib.get_close_matches(name.lower(), known, 3, 0.6 if len(name) < 5 else 0.7)]
     return ": did you mean " + " or ".join(map(repr, found)) + "?" if found else ""
 

@@ -167,11 +167,12 @@ def named(fact: str) -> frozenset[str]:
 
 
 def definitions() -> str:
-    """What C reads: HANDED(name, signature), METHOD(name, intent), KNOWN(name, what) and ALIAS(alias, name)."""
+    """What C reads: HANDED(name, signature, HANDED or COMPOSED), METHOD(name, intent), KNOWN(name, what), ALIAS(alias, name)."""
     rows: dict[str, list[str]] = {"HANDED": [], "METHOD": [], "KNOWN": [], "ALIAS": []}
     for name, facts in FACTS.items():
         if "handed" in facts:
-            rows["HANDED"].append(f'{name}, "{_SIGNATURES.get(name, "*args, **kwargs")}"')
+            how = "COMPOSED" if "composed" in facts else "HANDED"
+            rows["HANDED"].append(f'{name}, "{_SIGNATURES.get(name, "*args, **kwargs")}", {how}')
         if "method" in facts:
             rows["METHOD"].append(f"{name}, {'WRITES' if 'self' in facts else 'EXPORTS' if 'exports' in facts else 'READS'}")
         if "first" in facts or "writable" in facts:

@@ -171,10 +171,11 @@ class Profile:
         with _lock:
             if _running is not self:
                 raise RuntimeError("this profile has not begun, or has ended")
+            self._energy.__exit__()
             recorded = _core.record_end()
             _running = None
-        self._energy.__exit__()
-        self.joules, self.joules_source = self._energy.joules, self._energy.source
+        self.joules = None if self._energy.joules is None else float(self._energy.joules)
+        self.joules_source = self._energy.source
         self.counts = _since(_core.stats(), self._before)
         self._fill(recorded)
         if self._folder is not None:

@@ -14,6 +14,7 @@ computed together and become arrays, also when the function raises (csrc/bind/ac
 back is the very array that went in. Callables of others are called with arrays and numbers (_outside.py)."""
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -191,18 +192,18 @@ def _accelerate_named(function: types.FunctionType, options: dict[str, Any]) -> 
     return accelerate(function, **options)
 
 
-def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> CallStats:
-    """Makes a call of `f` that is traced, whatever way its calls go otherwise; what it counts."""
-    stats = CallStats()
+def explained(f: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """Makes a call of `f` that is traced, whatever way its calls go otherwise."""
     device = f._state.options["device"] if type(f) is _Accelerated else None
     if device is not None:
         _core.device_enter(_core.device_open(device))
     try:
-        _core.crossed(_unwrap(f), args, kwargs, True, stats)
+        result = _core.crossed(_unwrap(f), args, kwargs, True, CallStats())
+        with contextlib.suppress(RecursionError):       # of a list in itself
+            _core.eval(result)      # in an accelerated call its end would be that one's
     finally:
         if device is not None:
             _core.device_leave()
-    return stats
 
 
 def _unwrap(value: Any) -> Any:
@@ -220,8 +221,16 @@ def _suspends(f: Any) -> bool:
 def accelerate(function: Any = None, *, device: str | None = None, results: str = "arrays") -> Any:
     """Runs an unchanged NumPy function on frit and returns NumPy arrays.
 
-    Use it as a decorator, with or without parentheses.  The result behaves as the function did: arrays that it writes into
-    are written, results are ndarrays and NumPy scalars, exceptions come from the same lines.  The functions and classes of
+        >>> @frit.accelerate
+        ... def scaled(x):
+        ...     return x / np.sqrt((x * x).sum(axis=1, keepdims=True))
+        >>> scaled(np.array([[3.0, 4.0]]))
+        array([[0.6, 0.8]])
+
+    Use it as a decorator, with or without parentheses.  Shapes, dtypes and strides of results are NumPy's, and so are their
+    bits, but for functions such as exp (at most 1 ULP from the truth) and products of matrices (BLAS's).  The result behaves
+    as the function did: arrays that it writes into are written, results are ndarrays and NumPy scalars, exceptions come from
+    the same lines.  The functions and classes of
     the user's that it leads to, in whatever modules and packages that were not installed, run in the same way while it runs;
     those of other packages get arrays.
 
@@ -242,6 +251,9 @@ def accelerate(function: Any = None, *, device: str | None = None, results: str 
     `results`: "arrays", or "tensors": what a call gives and what it leaves in objects, lists and dicts are Tensors, computed,
     where they were computed.  A loop whose state is a GPU's stays there: tensors are arguments as arrays are.  Arrays that are
     arguments stay arrays.
+
+    TypeError: it is no function (of a class, decorate methods); ValueError: `results` is neither.  A call raises what the
+    function raises, from its lines.
     """
     if results not in ("arrays", "tensors"):
         raise ValueError(f"accelerate(): results is 'arrays' or 'tensors', not {results!r}")

@@ -31,7 +31,11 @@ class UnfitExport(ExportError):
 
 
 def info() -> dict[str, Any]:
-    """directory ('' when kernels are kept in memory only), entries, bytes."""
+    """A dict: `directory` ('' when kernels are kept in memory only), `entries`, and `bytes` of them all.
+
+        >>> sorted(frit.cache.info())
+        ['bytes', 'directory', 'entries']
+    """
     return _core.cache_info()
 
 

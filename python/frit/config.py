@@ -47,12 +47,23 @@ class _Settings:
 
 class _Config(types.ModuleType):
     def __call__(self, **changes: Any) -> _Settings:
-        """Changes settings at once; as a context manager, until its end. ValueError names what a setting may be."""
+        """Changes settings at once; as a context manager, until its end.
+
+            >>> with frit.config(num_threads=1):
+            ...     frit.config.threads()
+            1
+
+        ValueError names what a setting may be, and those that are read at import only; KeyError: there is no such setting;
+        TypeError: it is a text, or a number. Then none of those that were given has changed."""
         return _Settings(changes)
 
 
 def settings() -> list[dict[str, Any]]:
-    """Every setting as a dict: name, variable, value, default, what is allowed, help."""
+    """Every setting as a dict: name, variable, value, default, what is allowed, help.
+
+        >>> [s["value"] for s in frit.config.settings() if s["variable"] == "FRIT_CACHE_MB"]
+        [512]
+    """
     return _core.config_list()
 
 
@@ -69,7 +80,7 @@ def tuned() -> list[dict[str, Any]]:
 
 
 def threads() -> int:
-    """How many threads run kernels."""
+    """How many threads run kernels: FRIT_NUM_THREADS, or as many as there are processors for this process."""
     return int(_core.show_config()["threads"])
 
 

@@ -53,5 +53,9 @@ class device(str):
 
 
 def devices() -> tuple[device, ...]:
-    """All that there are, the processor first. That there is no driver for others is no error."""
+    """All that there are, the processor first. That there is no driver for others is no error.
+
+        >>> frit.devices()[0]
+        frit.device('cpu')
+    """
     return tuple(device(name) for name in _core.device_names())

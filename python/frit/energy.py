@@ -3,7 +3,8 @@
     with frit.energy.measure() as e:        # RAPL counters, if this process may read them
         f(x)
     print(e.joules, e.source)
-"""
+
+Energy is in joules, power in watts, clocks are in GHz and times in seconds."""
 from __future__ import annotations
 
 import glob

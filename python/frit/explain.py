@@ -18,8 +18,17 @@ class Explanation(str):
         return str(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """What the text says, and more: totals, `happened` (what ran, in order, each of which may be `events` so many `times`),
-        and `plans`: their nodes, groups, steps, memory and lines."""
+        """What the text says, and more.
+
+        `kernels`, `evaluations`, `bytes_read`, `bytes_written`, `syncs` and `fallbacks` (counts by name): what stats have counted
+        `happened`  a list, in order: {"kind": "evaluation", "handed" (to NumPy), "read" (without an evaluation), "end" (of the
+                    function), or "again": these "events" so many "times"}, with "why", "line", "syncs", "kernels", "bytes_read",
+                    "bytes_written", and of evaluations "way": "plan", "nodes" (one by one), "alone", "unfused" or "pending", and
+                    "plan", a number
+        `plans`     of each its bytes, `nodes` (operation, dtype, shape, line, arguments: other nodes and how they are seen),
+                    `groups` of nodes (why: it was not merged with its neighbour), `steps` of groups, and `memory`: where nodes
+                    lie, and from which step to which
+        """
         return self._parts
 
     def html(self) -> str:

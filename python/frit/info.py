@@ -10,6 +10,12 @@ from . import _core
 def stats() -> dict[str, Any]:
     """Counts since the start or reset_stats(), as a dict.
 
+        >>> frit.reset_stats()
+        >>> frit.eval(frit.exp(frit.ones(3)) + 1).shape
+        (3,)
+        >>> frit.stats()["evals"]
+        1
+
     kernels (dispatches run), evals, compiled, disk_hits,
     loaded (kernels whose code is in memory now: code_bytes of it in code_maps mappings) and unloaded,
     pending_nodes, bytes_read, bytes_written, peak_bytes, ...;
@@ -20,14 +26,18 @@ def stats() -> dict[str, Any]:
 
 
 def reset_stats() -> None:
-    """Sets all counts to zero."""
+    """Sets all counts of stats() to zero; what is counted now (pending_nodes, live_bytes) stays."""
     _core.stats_reset()
 
 
 def wait_for_compiles(timeout: float | None = None) -> bool:
     """Waits until no plan is being made and no kernel compiled; False when `timeout` seconds were not enough.
 
-    From its second second on, a line tells how many kernels are left, in a terminal or a notebook."""
+        >>> frit.wait_for_compiles(60)
+        True
+
+    From its second second on, a line tells how many kernels are left, in a terminal or a notebook.
+    """
     from . import _progress
 
     def step(seconds: float) -> int:

@@ -1,4 +1,10 @@
-"""NumPy's linalg on tensors: each function computes what it is given and hands it to numpy.linalg."""
+"""NumPy's linalg on tensors, of which results are tensors again.
+
+    >>> float(frit.linalg.det(frit.asarray([[2.0, 0.0], [0.0, 3.0]])))
+    6.0
+
+Factorisations, solvers and eigenvalues compute what they are given and hand it to numpy.linalg (LAPACK), with its shapes, dtypes
+and errors (LinAlgError). What is sums and products, such as norm, trace, outer and multi_dot, is recorded."""
 from typing import Any
 
 import numpy as _numpy

@@ -19,7 +19,15 @@ _U64 = (1 << 64) - 1
 
 
 class Generator:
-    """A stream of random numbers: a key, and how many have been drawn."""
+    """A stream of random numbers: a key, and how many have been drawn.
+
+        >>> g = frit.random.default_rng(7)
+        >>> g.integers(0, 10, size=(2, 3)).shape
+        (2, 3)
+
+    `size` is an int or a tuple, and the result a Tensor of that shape, which is drawn when it is needed; None: one number of
+    Python's. ValueError: a size below 0. The source is Philox4x32-10 (Salmon and others, Parallel random numbers: as easy as
+    1, 2, 3; 2011), held against its published vectors."""
 
     def __init__(self, key: int) -> None:
         self._key = int(key) & _U64
@@ -30,7 +38,15 @@ class Generator:
 
     @property
     def state(self) -> dict[str, int]:
-        """The key and the position; assign it to go back to a place in the stream."""
+        """The key and the position; assign it to go back to a place in the stream.
+
+            >>> g = frit.random.philox(3)
+            >>> before = g.state
+            >>> first = g.random()
+            >>> g.state = before
+            >>> g.random() == first
+            True
+        """
         return {"key": self._key, "drawn": self._drawn}
 
     @state.setter
@@ -50,7 +66,7 @@ class Generator:
         return out.item() if size is None else out
 
     def bits(self, size: _Size = None) -> Any:
-        """64 random bits each, as uint64."""
+        """64 random bits each, as uint64; without a size a Python int."""
         return self._draw(_core.random_bits, size, _numpy.uint64)
 
     def random(self, size: _Size = None, dtype: Any = _numpy.float64) -> Any:
@@ -58,11 +74,11 @@ class Generator:
         return self._draw(_core.random_uniform, size, dtype)
 
     def uniform(self, low: float = 0.0, high: float = 1.0, size: _Size = None, dtype: Any = _numpy.float64) -> Any:
-        """Uniform in [low, high)."""
+        """Uniform in [low, high), float64 or float32; high itself can come where low + (high - low) is rounded to it."""
         return self.random(size, dtype) * (high - low) + low
 
     def standard_normal(self, size: _Size = None, dtype: Any = _numpy.float64) -> Any:
-        """Normal with mean 0 and deviation 1, by Box and Muller."""
+        """Normal with mean 0 and deviation 1, float64 or float32, by Box and Muller."""
         return self._draw(_core.random_normal, size, dtype)
 
     def normal(self, loc: float = 0.0, scale: float = 1.0, size: _Size = None, dtype: Any = _numpy.float64) -> Any:
@@ -70,8 +86,8 @@ class Generator:
         return self.standard_normal(size, dtype) * scale + loc
 
     def integers(self, low: int, high: int | None = None, size: _Size = None) -> Any:
-        """Integers from low to high - 1, or 0 to low - 1.  No number is favoured by more than
-        (high - low) / 2**64."""
+        """Integers from low to high - 1, or 0 to low - 1, as int64.  No number is favoured by more than
+        (high - low) / 2**64.  ValueError: high is not above low."""
         low, high = (0, low) if high is None else (low, high)
         span = int(high) - int(low)
         if not 0 < span <= 1 << 63:
@@ -82,7 +98,8 @@ class Generator:
         return (bits % _numpy.uint64(span)).astype(_numpy.int64) + int(low)
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
-        """A copy of `x`, or of the numbers below it, in a random order along one axis: its rows are moved as they are."""
+        """A copy of `x`, or of the numbers below it, in a random order along one axis: its rows are moved as they are.
+        AxisError: it has no such axis."""
         x = _core.arange(x) if isinstance(x, (int, _numpy.integer)) else _core.asarray(x)
         if not -x.ndim <= axis < x.ndim:
             raise _numpy.exceptions.AxisError(axis, x.ndim)
@@ -99,7 +116,12 @@ def philox(key: int) -> Generator:
 
 
 def default_rng(seed: Any = None) -> Generator:
-    """A stream for `seed`: an int, a sequence of ints, or None for one that nobody has had."""
+    """A stream for `seed`: an int, a sequence of ints, or None for one that nobody has had. The key is what
+    numpy.random.SeedSequence makes of the seed. A Generator is returned itself.
+
+        >>> float(frit.random.default_rng([1, 2]).random()) == float(frit.random.default_rng([1, 2]).random())
+        True
+    """
     if isinstance(seed, Generator):
         return seed
     return Generator(int(_numpy.random.SeedSequence(seed).generate_state(1, _numpy.uint64)[0]))

@@ -19,7 +19,10 @@ def bits(a: Any) -> Any:
 
 
 def assert_bits_equal(got: Any, want: Any) -> None:
-    """Same dtype, shape and values; the zeros differ, every NaN is one value."""
+    """Same dtype, shape and values; the zeros differ, every NaN is one value. AssertionError: they are not, and where.
+
+        >>> frit.testing.assert_bits_equal(frit.arange(3.0), np.arange(3.0))
+    """
     g, w = numpy.asarray(got), numpy.asarray(want)
     if g.dtype != w.dtype or g.shape != w.shape:
         raise AssertionError(f"{g.dtype}{g.shape} instead of {w.dtype}{w.shape}")
@@ -32,7 +35,13 @@ def assert_bits_equal(got: Any, want: Any) -> None:
 
 
 def ulp_distance(a: Any, b: Any) -> Any:
-    """How many numbers of their float dtype lie between a and b, element by element."""
+    """How many numbers of their float dtype lie between a and b, element by element, as an array of their shape
+    (of numbers: of one element). inf where one alone is NaN.
+
+        >>> one = np.ones(1, "f4")
+        >>> frit.testing.ulp_distance(one, np.nextafter(one, np.float32(2)))
+        array([1.])
+    """
     a, b = numpy.asarray(a), numpy.asarray(b)
     # The bits in the order of the numbers, the two zeros next to each other.
     i, j = (bits(x).astype(numpy.int64) for x in (a, b))

@@ -50,8 +50,17 @@ def main():
     browser = shutil.which("chromium") or sys.exit("no chromium (Debian: apt-get install chromium)")
     explained = frit.explain(train)(*arguments(4096))
     a, b = (frit.estimate(train, unknown=1.0)(*arguments(n)) for n in (2048, 4096))
+    step, given = frit.accelerate(train), arguments(4096)
+    for _ in range(3):
+        step(*given)
+    frit.wait_for_compiles()
+    with frit.profile(name="train, five times") as p:
+        for _ in range(5):
+            with frit.scope("epoch"):
+                step(*given)
     with tempfile.TemporaryDirectory() as folder:
         for name, page, scheme, height in (("explain", explained.html(), 1, 1500), ("explain-dark", explained.html(), 0, 1500),
+                                           ("profile", p.html(), 1, 3000),
                                            ("estimate", a.html(), 1, 2250), ("difference", b.diff(a).html(), 1, 1400)):
             path = os.path.join(folder, name + ".html")
             with open(path, "w", encoding="utf8") as file:

@@ -3,7 +3,7 @@
  * Asked for at every traced operation, so it costs a few nanoseconds: the running instruction's
  * address is looked up in a table. The table keeps its code objects alive (an address must not be
  * reused while it is a key); when it is full and no operation waits for its evaluation, which may
- * warn at its line, it starts over, and ids from before lose their text.
+ * warn at its line, and nobody records lines, it starts over, and ids from before lose their text.
  * Code of this package and of NumPy is skipped: its caller's line counts.
  *
  * This is the one file that looks at the interpreter's own frames. */
@@ -27,6 +27,7 @@
 #include "base/alloc.h"
 #include "bind/base/base.h"
 #include "ir/node.h"
+#include "runtime/record.h"
 
 enum { LINES = FR_SITE_LINE(~0u) /* ids are below */ };
 enum { MAX_SITES = 8192, MAX_WAITED_FOR = 16 * MAX_SITES /* however many operations wait */ };
@@ -248,7 +249,7 @@ more_room(void)
 static bool
 make_room(void)
 {
-    if (n_sites >= (fr_nodes_pending ? MAX_WAITED_FOR : MAX_SITES))
+    if (n_sites >= (fr_nodes_pending || fr_record_is_on ? MAX_WAITED_FOR : MAX_SITES))
         forget_all();
     return n_sites < cap_sites || more_room();
 }

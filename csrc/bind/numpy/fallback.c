@@ -419,13 +419,13 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
     const uint32_t            span = fr_fallback_span;
     const struct fr_span_mark mark = fr_span_begin();
     bool                      retry = false;
-    PyObject                 *result;
+    PyObject                 *result = NULL;
 
     if (FR_UNLIKELY(fr_fallback_instead != NULL) &&
         ((result = ask_instead(func, name, args, n, kwnames)) || PyErr_Occurred()))
         return result;
-    result = evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) < 0 ? NULL
-                                                                               : attempt(func, name, args, n, kwnames, first, false, &retry);
+    if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) == 0)
+        result = attempt(func, name, args, n, kwnames, first, false, &retry);
     if (retry)
         result = attempt(func, name, args, n, kwnames, first, true, &retry);
     if (FR_UNLIKELY(mark.begin != 0))

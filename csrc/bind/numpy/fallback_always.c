@@ -2,7 +2,7 @@
  * python/frit/_numpy.py has them. */
 #include "bind/numpy/numpy.h"
 
-#define HANDED(name, signature)                                                                    \
+#define HANDED(name, signature, how)                                                               \
     static PyObject *function_##name(PyObject *module, fr_args args, Py_ssize_t n, PyObject *kw)   \
     {                                                                                              \
         (void)module;                                                                              \
@@ -11,11 +11,14 @@
 #include "numpy_names.def"
 
 PyMethodDef fr_fallback_always_functions[] = {
-#define HANDED(name, signature)                                                                    \
+#define TEXT_HANDED "The arguments are computed; counted in stats()[\"fallbacks\"]."
+#define TEXT_COMPOSED                                                                              \
+    "Recorded where NumPy's own steps are operations of frit's; else the arguments are computed, and it is counted in\n" \
+    "stats()[\"fallbacks\"]."
+#define HANDED(name, signature, how)                                                               \
     {#name, FR_FAST(function_##name),                                                              \
      #name "(" signature ")\n--\n\n"                                                                \
-     "numpy." #name " on evaluated data: its arguments, results and errors. New arrays among the\n"\
-     "results are tensors. Counted in stats()[\"fallbacks\"]."},
+     "numpy." #name ": its arguments, results and errors; new arrays among the results are tensors.\n" TEXT_##how},
 #include "numpy_names.def"
     {NULL, NULL, 0, NULL},
 };

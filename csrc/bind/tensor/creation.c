@@ -480,9 +480,12 @@ PyMethodDef fr_creation_methods[] = {
      "array(object, dtype=None, *, copy=True, order='K', subok=False, ndmin=0, ndmax=0, like=None)\n--\n\n"
      "A new tensor with the object's values; see asarray."},
     {"astype", FR_FAST(function_astype),
-     "astype(x, dtype, /, *, copy=True, device=None)\n--\n\nThe tensor's values in another dtype."},
+     "astype(x, dtype, /, *, copy=True, device=None)\n--\n\n"
+     "The tensor's values in another dtype, of the same shape, converted with NumPy's bits. TypeError: there is no such\n"
+     "dtype."},
     {"copy", FR_FAST(copy),
-     "copy(a, order='K', subok=False)\n--\n\nA new tensor with the same values."},
+     "copy(a, order='K', subok=False)\n--\n\n"
+     "A new tensor with the same values, shape and dtype. order is 'K', 'C', 'F' or 'A', else ValueError."},
     {"_restore", (PyCFunction)(void (*)(void))restore, METH_FASTCALL,
      "_restore(array, scalar, /)\n--\n\nA Tensor from its pickle."},
     {NULL, NULL, 0, NULL},

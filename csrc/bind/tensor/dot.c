@@ -392,13 +392,16 @@ vdot(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 PyMethodDef fr_dot_methods[] = {
     {"dot", FR_FAST(dot),
      "dot(a, b, out=None)\n--\n\n"
-     "numpy.dot: the lazy matrix product, but that multiples of arrays are NumPy's."},
+     "numpy.dot: the lazy matrix product over the last axis of a and the last but one of b; dtypes promote, and the bits of\n"
+     "floats are BLAS's. Multiples of arrays are NumPy's. ValueError where these axes have different sizes."},
     {"inner", FR_FAST(inner),
      "inner(a, b, /)\n--\n\n"
-     "numpy.inner: the lazy product, but that multiples of arrays are NumPy's."},
+     "numpy.inner: the lazy product over the last axes; dtypes promote, and the bits of floats are BLAS's. Multiples of arrays\n"
+     "are NumPy's. ValueError where these axes have different sizes."},
     {"vdot", FR_FAST(vdot),
      "vdot(a, b, /)\n--\n\n"
-     "numpy.vdot: of real numbers the lazy product, of anything else NumPy's."},
+     "numpy.vdot: of real numbers the lazy product of all elements, of anything else NumPy's. ValueError where there are more\n"
+     "of one than of the other."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -388,6 +388,6 @@ einsum(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 PyMethodDef fr_einsum_methods[] = {
     {"einsum", FR_FAST(einsum),
      "einsum(*operands, **kwargs)\n--\n\n"
-     "numpy.einsum: lazy views, maps and sums where their bits are NumPy's, else by NumPy."},
+     "numpy.einsum: lazy views, maps and sums where their bits are NumPy's, else by NumPy, with its shapes, dtypes and errors."},
     {NULL, NULL, 0, NULL},
 };

@@ -522,7 +522,8 @@ PyMethodDef fr_engine_methods[] = {
     {"eval", PLAIN(eval_all),
      "eval(*tensors)\n--\n\n"
      "Computes the tensors, at any depth of lists, tuples and dicts, together in one plan.\n\n"
-     "Returns its argument, or the tuple of them."},
+     "Returns its argument, or the tuple of them. What else they hold is left alone. MemoryError: the results or\n"
+     "temporaries do not fit; tensors are then as they were."},
     {"site_text", site_text, METH_O,
      "site_text(id, /)\n--\n\n'file.py:12 in name' of an operation's site."},
     {"site_name_files", site_name_files, METH_O,

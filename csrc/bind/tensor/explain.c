@@ -136,7 +136,7 @@ explain_begin(PyObject *module, PyObject *kind)
         return NULL;
     if (fr_explain_is_on)
         return PyErr_Format(PyExc_RuntimeError, "frit explains a call already: one at a time");
-    if (fr_errors_check(fr_explain_begin(text, &err), &err) < 0)
+    if (fr_errors_check(fr_explain_begin(text, fr_site_here, &err), &err) < 0)
         return NULL;
     Py_XSETREF(kind_now, Py_NewRef(kind));
     Py_RETURN_NONE;

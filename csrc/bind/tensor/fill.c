@@ -652,12 +652,13 @@ triu(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 PyMethodDef fr_fill_methods[] = {
     {"zeros", FR_FAST(new_zeros),
      "zeros(shape, dtype=float64, order='C', *, device=None, like=None)\n--\n\n"
-     "Zeros of a shape. ValueError for negative or too large sizes."},
+     "Zeros of a shape, an int or a tuple of them. ValueError for negative or too large sizes, TypeError for a dtype or\n"
+     "shape that is none. A dtype that tensors do not have gives NumPy's array. device: where it is made."},
     {"ones", FR_FAST(new_ones),
-     "ones(shape, dtype=float64, order='C', *, device=None, like=None)\n--\n\nOnes of a shape."},
+     "ones(shape, dtype=float64, order='C', *, device=None, like=None)\n--\n\nOnes of a shape; see zeros."},
     {"empty", FR_FAST(new_empty),
      "empty(shape, dtype=float64, order='C', *, device=None, like=None)\n--\n\n"
-     "A tensor whose values are not defined until they are assigned."},
+     "A tensor of a shape whose values are not defined until they are assigned; see zeros."},
     {"zeros_like", FR_FAST(like_zeros),
      "zeros_like(a, dtype=None, order='K', subok=True, shape=None, *, device=None)\n--\n\n"
      "Zeros with the shape, dtype and axis order of a."},
@@ -669,13 +670,15 @@ PyMethodDef fr_fill_methods[] = {
      "A tensor without defined values, with the shape, dtype and axis order of a."},
     {"full", FR_FAST(full),
      "full(shape, fill_value, dtype=None, order='C', *, device=None, like=None)\n--\n\n"
-     "A shape filled with a number, or with an array that broadcasts to it."},
+     "A shape filled with a number, or with an array that broadcasts to it (ValueError where it does not). dtype:\n"
+     "that of fill_value."},
     {"full_like", FR_FAST(full_like),
      "full_like(a, fill_value, dtype=None, order='K', subok=True, shape=None, *, device=None)\n"
      "--\n\nfull with the shape, dtype and axis order of a."},
     {"arange", FR_FAST(arange),
      "arange(start, stop=None, step=1, dtype=None, *, device=None, like=None)\n--\n\n"
-     "Numbers from start to before stop; int64 for integers, else float64."},
+     "Numbers from start to before stop on one axis, NumPy's bits; int64 for integers, else float64.\n"
+     "ZeroDivisionError for a step of 0, ValueError for too many numbers."},
     {"eye", FR_FAST(eye),
      "eye(N, M=None, k=0, dtype=float64, order='C', *, device=None, like=None)\n--\n\n"
      "N rows and M columns with ones on the k-th diagonal."},

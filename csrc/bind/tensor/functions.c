@@ -800,15 +800,18 @@ PyMethodDef fr_functions_methods[] = {
 #include "ir/ops.def"
     {"round", FR_FAST(fr_functions_round),
      "round(a, decimals=0, out=None)\n--\n\n"
-     "Rounds to the nearest even at the given decimal, as numpy.round. Integers are copied."},
+     "Rounds to the nearest even at the given decimal, as numpy.round: the same bits, shape and dtype. Integers are\n"
+     "copied."},
     {"copyto", FR_FAST(copyto),
      "copyto(dst, src, casting='same_kind', where=True)\n--\n\n"
      "Stores src into the tensor dst, where the condition holds; src and where broadcast to dst's shape.\n"
      "Raises TypeError where the dtypes do not fit, ValueError where the shapes do not broadcast."},
     {"divmod", FR_FAST(divmod),
-     "divmod(x1, x2, /)\n--\n\n(floor_divide(x1, x2), remainder(x1, x2)); shapes broadcast."},
+     "divmod(x1, x2, /)\n--\n\n(floor_divide(x1, x2), remainder(x1, x2)); shapes broadcast, dtypes promote. The bits are\n"
+     "NumPy's."},
     {"modf", FR_FAST(modf_function),
-     "modf(x, /)\n--\n\nFraction and whole part of floats, both with the sign of x."},
+     "modf(x, /)\n--\n\n"
+     "Fraction and whole part of floats, both with the sign, shape and dtype of x; of others by NumPy."},
     {"frexp", FR_FAST(frexp_function),
      "frexp(x, /)\n--\n\nMantissa and exponent: x = mantissa * 2**exponent. Computed by NumPy."},
     {NULL, NULL, 0, NULL},
@@ -835,11 +838,42 @@ static const struct {
      "The imaginary part: of complex tensors a view, in their components' dtype; zeros for others."}},
 };
 
+/* What a row does not say of its function: units, and what it is where NumPy has none of that name. */
+#define NEW "Not of complex numbers (TypeError); NumPy has none of that name."
+#define OWN_BITS "\nfrit's own, at most 1 ULP from the truth (csrc/jit/ACCURACY.md)."
+static const struct {
+    const char *name, *text;
+} more[] = {
+    {"sin", "x is in radians." OWN_BITS},
+    {"cos", "x is in radians." OWN_BITS},
+    {"tan", "x is in radians." OWN_BITS},
+    {"arcsin", "The result is in radians, from -pi/2 to pi/2; NaN outside of [-1, 1]." OWN_BITS},
+    {"arccos", "The result is in radians, from 0 to pi; NaN outside of [-1, 1]." OWN_BITS},
+    {"arctan", "The result is in radians, from -pi/2 to pi/2." OWN_BITS},
+    {"arctan2", "The angle of the point (x2, x1) in radians, from -pi to pi." OWN_BITS},
+    {"deg2rad", "x is in degrees, the result in radians."},
+    {"rad2deg", "x is in radians, the result in degrees."},
+    {"erf", "The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to x. " NEW OWN_BITS},
+    {"erfc", "1 - erf(x), without its cancellation. " NEW OWN_BITS},
+    {"sigmoid", "1 / (1 + exp(-x)), without overflow. " NEW OWN_BITS},
+    {"softplus", "log(1 + exp(x)), without overflow. " NEW OWN_BITS},
+    {"random_bits", "64 random bits by Philox4x32-10 (Salmon and others, 2011), which frit.random draws."},
+    {"random_uniform", "Uniform in [0, 1) by Philox4x32-10, which frit.random draws; dtype is float64 or float32."},
+    {"random_normal", "Normal with mean 0 and deviation 1, by Philox4x32-10 and Box and Muller; dtype is float64 or float32."},
+};
+static char more_texts[FR_LEN(more)][900];
+
 void
 fr_functions_init(void)
 {
-    for (PyMethodDef *d = fr_functions_methods; d->ml_name; d++)
+    for (PyMethodDef *d = fr_functions_methods; d->ml_name; d++) {
         for (size_t i = 0; i < FR_LEN(instead); i++)
             if (!strcmp(d->ml_name, instead[i].name))
                 *d = instead[i].def;
+        for (size_t i = 0; i < FR_LEN(more); i++)
+            if (!strcmp(d->ml_name, more[i].name)) {
+                snprintf(more_texts[i], sizeof more_texts[i], "%s\n%s", d->ml_doc, more[i].text);
+                d->ml_doc = more_texts[i];
+            }
+    }
 }

@@ -574,16 +574,18 @@ PyMethodDef fr_join_methods[] = {
      "concat(arrays, axis=0, ...)\n--\n\nThe Array API's name of concatenate."},
     {"stack", FR_FAST(stack),
      "stack(arrays, axis=0, out=None, *, dtype=None, casting='same_kind')\n--\n\n"
-     "Arrays of one shape along a new axis. ValueError where shapes differ."},
+     "Arrays of one shape along a new axis; dtypes promote. ValueError where shapes differ or there is none, AxisError beyond\n"
+     "the result's ndim."},
     {"vstack", FR_FAST(vstack),
-     "vstack(tup, *, dtype=None, casting='same_kind')\n--\n\nConcatenates rows; a vector is a row."},
+     "vstack(tup, *, dtype=None, casting='same_kind')\n--\n\nConcatenates rows; a vector is a row. See concatenate."},
     {"hstack", FR_FAST(hstack),
-     "hstack(tup, *, dtype=None, casting='same_kind')\n--\n\nConcatenates columns, or vectors."},
-    {"dstack", FR_FAST(dstack), "dstack(tup)\n--\n\nConcatenates along the third axis."},
+     "hstack(tup, *, dtype=None, casting='same_kind')\n--\n\nConcatenates columns, or vectors. See concatenate."},
+    {"dstack", FR_FAST(dstack), "dstack(tup)\n--\n\nConcatenates along the third axis. See concatenate."},
     {"column_stack", FR_FAST(column_stack),
-     "column_stack(tup)\n--\n\nConcatenates columns; a vector is a column."},
+     "column_stack(tup)\n--\n\nConcatenates columns; a vector is a column. See concatenate."},
     {"roll", FR_FAST(roll),
      "roll(a, shift, axis=None)\n--\n\n"
-     "Elements moved along an axis, those at the end to the front; None moves them flattened."},
+     "Elements moved along an axis, those at the end to the front, in an array of the same shape and dtype; None moves them\n"
+     "flattened. Raises AxisError beyond ndim."},
     {NULL, NULL, 0, NULL},
 };

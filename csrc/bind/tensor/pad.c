@@ -219,7 +219,8 @@ pad(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 PyMethodDef fr_pad_methods[] = {
     {"pad", FR_FAST(pad),
      "pad(array, pad_width, mode='constant', *, constant_values=0)\n--\n\n"
-     "The array with a border. pad_width is n, (before, after) or a pair per axis. mode: 'constant', 'edge',\n"
-     "'wrap', 'reflect' or 'symmetric'; others, and borders wider than the array, are NumPy's."},
+     "The array with a border, of the same dtype. pad_width is n, (before, after) or a pair per axis. mode: 'constant', 'edge',\n"
+     "'wrap', 'reflect' or 'symmetric'; others, and borders wider than the array, are NumPy's.\n"
+     "ValueError for a border below 0 or another mode."},
     {NULL, NULL, 0, NULL},
 };

@@ -247,7 +247,9 @@ product_in_place(PyObject *a, PyObject *b)
 PyMethodDef fr_product_methods[] = {
     {"matmul", FR_FAST(matmul),
      "matmul(x1, x2, /, out=None, **kwargs)\n--\n\n"
-     "The matrix product as numpy.matmul: lazy, computed by NumPy's own routine as a step of its own.\n"
+     "The matrix product as numpy.matmul, (..., n, k) by (..., k, m): lazy, computed by NumPy's own routine as a step of its\n"
+     "own, so that the bits of floats are BLAS's; dtypes promote. ValueError where the sizes k differ or the others do not\n"
+     "broadcast, or an operand has no axes.\n"
      "Other keywords than out are handed to NumPy."},
     {NULL, NULL, 0, NULL},
 };

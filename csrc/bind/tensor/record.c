@@ -4,6 +4,9 @@
 #include "bind/numpy/npy.h"
 #include "bind/tensor/tensor.h"
 #include "runtime/record.h"
+#include "runtime/storage.h"
+
+typedef unsigned long long ull;     /* as Py_BuildValue has it */
 
 /* A list of n things that item(i, what) gives. */
 static PyObject *
@@ -56,25 +59,29 @@ row_of(const struct fr_record *r)
         Py_XDECREF(kinds);
         return NULL;
     }
-    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}", "kind", r->kind,
-                         "tier", r->tier, "why", r->why, "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device),
+    return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}",
+                         "kind", r->kind, "tier", r->tier, "why", r->why, "operations", r->ops, "shape", r->dims, "device", fr_device_name(r->device),
                          "is_kernel", r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines,
-                         "bytes_read", (unsigned long long)r->bytes_read, "bytes_written", (unsigned long long)r->bytes_written,
-                         "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (unsigned long long)r->n_runs, "us", r->us,
+                         "bytes_read", (ull)r->bytes_read, "bytes_written", (ull)r->bytes_written,
+                         "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (ull)r->n_runs, "us", r->us,
                          "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops,
-                         "product", r->work.product, "kinds", kinds, "ticks", (unsigned long long)r->ticks, "threads",
-                         (unsigned long long)r->threads, "limit_us", r->limit_us);
+                         "product", r->work.product, "kinds", kinds, "ticks", (ull)r->ticks, "threads",
+                         (ull)r->threads, "limit_us", r->limit_us);
 }
 
 static PyObject *
 record_begin(PyObject *module, PyObject *args)
 {
-    Py_ssize_t n_spans = -1;
+    Py_ssize_t    n_spans = -1;
+    struct fr_err err;
+    bool          begins;
 
     (void)module;
-    if (!PyArg_ParseTuple(args, "|n", &n_spans))
+    if (!PyArg_ParseTuple(args, "|n", &n_spans) || fr_errors_check(fr_eval_lock(&err), &err) < 0)
         return NULL;
-    if (!fr_record_begin())
+    begins = fr_record_begin();
+    fr_eval_unlock();
+    if (!begins)
         return PyErr_Format(PyExc_RuntimeError, "frit records already: one estimate or profile at a time");
     if (n_spans >= 0 && !fr_spans_begin((size_t)n_spans)) {
         struct fr_recording r;
@@ -124,8 +131,8 @@ sum_of(Py_ssize_t i, const void *of)
 
     if (!where)
         return NULL;
-    return Py_BuildValue("(szINiKKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name, where, (int)s->thread,
-                         (unsigned long long)s->number, (unsigned long long)s->n, (unsigned long long)s->ticks, (unsigned long long)s->self);
+    return Py_BuildValue("(szINiKKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name, where,
+                         (int)s->thread, (ull)s->number, (ull)s->n, (ull)s->ticks, (ull)s->self);
 }
 
 /* (kind, name or the number of a row, site, thread, number, begin, end) */
@@ -136,8 +143,8 @@ span_of(Py_ssize_t i, const void *of)
     const size_t           at = all->first + (size_t)i;
     const struct fr_span  *s = &all->ring[at < all->n ? at : at - all->n];
 
-    return Py_BuildValue("(szIIiKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name, (unsigned)s->site, (int)s->thread,
-                         (unsigned long long)s->number, (unsigned long long)(s->begin - all->begin), (unsigned long long)(s->end - all->begin));
+    return Py_BuildValue("(szIIiKKK)", fr_span_kinds[s->kind], span_name(s->kind, s->name), (unsigned)s->name,
+                         (unsigned)s->site, (int)s->thread, (ull)s->number, (ull)(s->begin - all->begin), (ull)(s->end - all->begin));
 }
 
 static PyObject *
@@ -145,7 +152,7 @@ memory_of(Py_ssize_t i, const void *of)
 {
     const struct fr_spans *all = of;
 
-    return Py_BuildValue("(KK)", (unsigned long long)(all->memory[i].at - all->begin), (unsigned long long)all->memory[i].bytes);
+    return Py_BuildValue("(KK)", (ull)(all->memory[i].at - all->begin), (ull)all->memory[i].bytes);
 }
 
 /* What of the spans is there, in a dict. */
@@ -160,8 +167,8 @@ add_spans(PyObject *d)
         return true;
     more = Py_BuildValue("{s:N,s:N,s:N,s:K,s:K,s:K,s:L,s:L}", "sums", list_of((Py_ssize_t)of.n_sums, sum_of, &of), "spans",
                          list_of((Py_ssize_t)of.n, span_of, &of), "memory", list_of((Py_ssize_t)of.n_memory, memory_of, &of), "lost",
-                         (unsigned long long)of.n_lost, "live_peak_bytes", (unsigned long long)of.peak_bytes, "ticks",
-                         (unsigned long long)(of.end - of.begin), "begin_ns", (long long)of.begin_ns, "end_ns", (long long)of.end_ns);
+                         (ull)of.n_lost, "live_peak_bytes", (ull)of.peak_bytes, "ticks",
+                         (ull)(of.end - of.begin), "begin_ns", (long long)of.begin_ns, "end_ns", (long long)of.end_ns);
     fr_spans_clear(&of);
     st = more ? PyDict_Update(d, more) : -1;
     Py_XDECREF(more);
@@ -172,15 +179,19 @@ static PyObject *
 record_end(PyObject *module, PyObject *unused)
 {
     struct fr_recording r;
+    struct fr_err       err;
     PyObject           *rows;
 
     (void)module, (void)unused;
+    if (fr_errors_check(fr_eval_lock(&err), &err) < 0)
+        return NULL;
     fr_record_end(&r);
+    fr_eval_unlock();
     rows = r.is_full ? PyErr_NoMemory() : list_of(r.n, recorded_row, &r);
     if (rows)
-        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K,s:N,s:L}", "rows", rows, "nodes", (unsigned long long)r.n_nodes, "evals",
-                             (unsigned long long)r.n_evals, "peak_bytes", (long long)r.peak_bytes, "first_peak_bytes",
-                             (unsigned long long)r.first_peak_bytes, "arrays", list_of(r.n_arrays, array_of, &r), "temporary_bytes",
+        rows = Py_BuildValue("{s:N,s:K,s:K,s:L,s:K,s:N,s:L}", "rows", rows, "nodes", (ull)r.n_nodes, "evals",
+                             (ull)r.n_evals, "peak_bytes", (long long)r.peak_bytes, "first_peak_bytes",
+                             (ull)r.first_peak_bytes, "arrays", list_of(r.n_arrays, array_of, &r), "temporary_bytes",
                              (long long)r.at_peak_temporary);
     fr_recording_clear(&r);
     if (!rows) {
@@ -453,10 +464,11 @@ meta_like(PyObject *module, PyObject *args)
 
 PyMethodDef fr_record_methods[] = {
     {"record_begin", record_begin, METH_VARARGS,
-     "record_begin(n_spans=-1, /)\n--\n\nRecords what is computed from here on; and, unless n_spans is below 0, what takes how long: the last so many\n"
-     "spans one by one, and the sums of all. RuntimeError: it does so already."},
+     "record_begin(n_spans=-1, /)\n--\n\nRecords what is computed from here on; and, unless n_spans is below 0, what takes how long:\n"
+     "the last so many spans one by one, and the sums of all. RuntimeError: it does so already."},
     {"record_end", record_end, METH_NOARGS,
-     "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals; `sums` and `spans` of base/span.def."},
+     "record_end()\n--\n\nWhat was recorded, as a dict: `rows`, one for each step of a plan that ran, and totals; `sums` and `spans`\n"
+     "of base/span.def."},
     {"machine_set", machine_set, METH_O,
      "machine_set(machine, /)\n--\n\nWhat the processor is taken to be, as python/frit/machine.py has it; None: what nobody has measured.\n"
      "ValueError: it is no such machine."},

@@ -225,10 +225,12 @@ PyMethodDef fr_reductions_methods[] = {
      "count_nonzero(a, axis=None, *, keepdims=False)\n--\n\nElements that are not zero; int64.\n" AXES},
     {"cumsum", FR_FAST(reduce_cumsum),
      "cumsum(a, axis=None, dtype=None, out=None)\n--\n\n"
-     "Running sums along an axis, element after element; None runs over all in C order."},
+     "Running sums along an axis, element after element, with NumPy's bits; None runs over all in C order. bool and\n"
+     "integers become 64 bits wide. Raises AxisError beyond ndim."},
     {"cumprod", FR_FAST(reduce_cumprod),
      "cumprod(a, axis=None, dtype=None, out=None)\n--\n\n"
-     "Running products along an axis; None runs over all elements in C order."},
+     "Running products along an axis, with NumPy's bits; None runs over all elements in C order. bool and integers\n"
+     "become 64 bits wide. Raises AxisError beyond ndim."},
     {"cumulative_sum", FR_FAST(cumulative_sum),
      "cumulative_sum(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
      "cumsum; the axis may only be left out of a vector (ValueError)."},
@@ -236,10 +238,14 @@ PyMethodDef fr_reductions_methods[] = {
      "cumulative_prod(x, /, *, axis=None, dtype=None, out=None, include_initial=False)\n--\n\n"
      "cumprod; the axis may only be left out of a vector (ValueError)."},
     {"cummax", FR_FAST(reduce_cummax),
-     "cummax(a, axis=None)\n--\n\nLargest element so far along an axis; NaN stays."},
+     "cummax(a, axis=None)\n--\n\n"
+     "Largest element so far along an axis, of the dtype and shape of a; None runs over all in C order. NaN stays. In NumPy\n"
+     "it is maximum.accumulate. Raises AxisError beyond ndim."},
     {"cummin", FR_FAST(reduce_cummin),
-     "cummin(a, axis=None)\n--\n\nSmallest element so far along an axis; NaN stays."},
+     "cummin(a, axis=None)\n--\n\nSmallest element so far; see cummax. In NumPy it is minimum.accumulate."},
     {"trace", FR_FAST(fr_reductions_trace),
-     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\nSum of a diagonal."},
+     "trace(a, offset=0, axis1=0, axis2=1, dtype=None, out=None)\n--\n\n"
+     "Sum of a diagonal of two axes, NumPy's bits; bool and integers become 64 bits wide. Raises ValueError with fewer than two\n"
+     "axes or for equal ones, AxisError beyond ndim."},
     {NULL, NULL, 0, NULL},
 };

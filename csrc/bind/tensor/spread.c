@@ -135,9 +135,10 @@ fr_spread_repeat(PyObject *module, fr_args args, Py_ssize_t nargs, PyObject *kw)
 
 PyMethodDef fr_spread_methods[] = {
     {"tile", FR_FAST(tile),
-     "tile(A, reps)\n--\n\nThe array repeated as a block, reps[i] times along axis i."},
+     "tile(A, reps)\n--\n\nThe array repeated as a block, reps[i] times along axis i, of the same dtype."},
     {"repeat", FR_FAST(fr_spread_repeat),
      "repeat(a, repeats, axis=None)\n--\n\n"
-     "Each element repeated, along an axis or flattened. A repeat per element is NumPy's."},
+     "Each element repeated, along an axis or flattened, of the same dtype. A repeat per element is NumPy's. ValueError for\n"
+     "less than 0 times, AxisError beyond ndim."},
     {NULL, NULL, 0, NULL},
 };

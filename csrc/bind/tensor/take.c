@@ -198,7 +198,8 @@ PyMethodDef fr_take_methods[] = {
     {"take", FR_FAST(take),
      "take(a, indices, axis=None, out=None, mode='raise')\n--\n\n"
      "The slices of a with these indices along an axis, or elements of a flattened: lazily, but the\n"
-     "indices are looked at now. IndexError when one is out of bounds."},
+     "indices are looked at now. Of the dtype of a. IndexError when one is out of bounds, TypeError when they are no\n"
+     "integers, AxisError beyond ndim; mode 'wrap' and 'clip' are NumPy's."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -452,7 +452,8 @@ PyMethodDef fr_views_methods[] = {
      "The elements in another shape of the same size; one dimension may be -1. A view where NumPy\n"
      "gives one. order is 'C', 'F' or 'A'; copy=False raises ValueError if a copy is needed."},
     {"ravel", FR_FAST(ravel),
-     "ravel(a, order='C')\n--\n\nAll elements along one axis, as a view where that is possible."},
+     "ravel(a, order='C')\n--\n\n"
+     "All elements along one axis, as a view where NumPy gives one. order is 'C', 'F', 'A' or 'K', else ValueError."},
     {"transpose", FR_FAST(transpose),
      "transpose(a, axes=None)\n--\n\nThe axes in the given order, by default reversed." VIEW
      "\nRaises ValueError for a wrong number of axes or a repeated one, AxisError beyond ndim."},
@@ -463,28 +464,34 @@ PyMethodDef fr_views_methods[] = {
     {"diag", FR_FAST(diag),
      "diag(v, k=0)\n--\n\nThe k-th diagonal of a matrix as a read-only view; of one axis, a matrix with it as\n"
      "its k-th diagonal. Raises ValueError for other numbers of axes."},
-    {"swapaxes", FR_FAST(swapaxes), "swapaxes(a, axis1, axis2)\n--\n\nTwo axes exchanged." VIEW},
+    {"swapaxes", FR_FAST(swapaxes),
+     "swapaxes(a, axis1, axis2)\n--\n\nTwo axes exchanged." VIEW "\nRaises AxisError beyond ndim."},
     {"moveaxis", FR_FAST(moveaxis),
-     "moveaxis(a, source, destination)\n--\n\nAxes moved to other places, the others in order." VIEW},
+     "moveaxis(a, source, destination)\n--\n\nAxes moved to other places, the others in order." VIEW
+     "\nRaises AxisError beyond ndim, ValueError for a repeated axis, or more of one kind than of the other."},
     {"squeeze", FR_FAST(squeeze),
      "squeeze(a, axis=None)\n--\n\nWithout the axes of size 1, or the given ones of them." VIEW
      "\nRaises ValueError where such an axis has another size."},
     {"expand_dims", FR_FAST(expand_dims),
-     "expand_dims(a, axis)\n--\n\nWith new axes of size 1 at these places of the result." VIEW},
+     "expand_dims(a, axis)\n--\n\nWith new axes of size 1 at these places of the result." VIEW
+     "\nRaises AxisError beyond the result's ndim."},
     {"broadcast_to", FR_FAST(broadcast_to),
      "broadcast_to(array, shape, subok=False)\n--\n\n"
      "A read-only view of another shape, repeating elements along axes of size 1 or new ones.\n"
      "Raises ValueError where the shapes do not allow it."},
     {"broadcast_arrays", FR_FAST(broadcast_arrays),
-     "broadcast_arrays(*args, subok=False)\n--\n\nThe arguments as read-only views of one shape."},
+     "broadcast_arrays(*args, subok=False)\n--\n\n"
+     "A tuple of the arguments as read-only views of one shape. ValueError where the shapes do not broadcast."},
     {"strided", (PyCFunction)(void (*)(void))strided, METH_FASTCALL,
      "strided(t, shape, strides, /)\n--\n\nA read-only view with these strides in bytes, or NotImplemented if it leaves t."},
-    {"flip", FR_FAST(flip), "flip(m, axis=None)\n--\n\nBackwards along the axes." VIEW},
-    {"fliplr", FR_FAST(fliplr), "fliplr(m)\n--\n\nflip along axis 1." VIEW},
-    {"flipud", FR_FAST(flipud), "flipud(m)\n--\n\nflip along axis 0." VIEW},
+    {"flip", FR_FAST(flip), "flip(m, axis=None)\n--\n\nBackwards along the axes, None: all." VIEW
+     "\nRaises AxisError beyond ndim."},
+    {"fliplr", FR_FAST(fliplr), "fliplr(m)\n--\n\nflip along axis 1." VIEW "\nRaises ValueError with fewer axes."},
+    {"flipud", FR_FAST(flipud), "flipud(m)\n--\n\nflip along axis 0." VIEW "\nRaises ValueError without axes."},
     {"diagonal", FR_FAST(diagonal),
      "diagonal(a, offset=0, axis1=0, axis2=1)\n--\n\n"
-     "The elements at equal places of two axes, as the last axis of a read-only view."},
+     "The elements at equal places of two axes, as the last axis of a read-only view. Raises ValueError with fewer than two\n"
+     "axes or for equal ones, AxisError beyond ndim."},
     {"atleast_1d", PLAIN(atleast_1d),
      "atleast_1d(*arrays)\n--\n\nEach argument with at least one axis." VIEW},
     {"atleast_2d", PLAIN(atleast_2d),

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
+from .._explained import event_text, head_text, operations_text
 from .._units import bytes_text, count_text, time_text
 from .charts import Bar, Life, Point, bars, before_after, curve, figure, roofline, svg, timeline
 from .elements import Html, details, escape, facts, joined, new_id, scrolled, section, table, tag
@@ -64,8 +65,6 @@ def _short(where: str) -> str:
 
 
 def _happened(items: Sequence[dict[str, Any]], ids: list[str]) -> Html:
-    from .._explained import event_text
-
     def item(e: dict[str, Any]) -> Html:
         if e["kind"] == "again":
             return tag("li", tag("strong", f"{e['times']:,} times"), _happened(e["events"], ids))
@@ -97,7 +96,7 @@ def _plan_kernels(plan: dict[str, Any], keys: dict[str, str]) -> list[Kernel]:
                 name,
                 joined(
                     f"{groups[0]['kind']} over {shape_text(groups[0]['shape'])}: "
-                    + " ".join(n["operation"] for n in operations),
+                    + operations_text([n["operation"] for n in operations]),
                     tag("br"),
                     f"{bytes_text(sum(s['bytes_read'] for s in steps))} read, "
                     f"{bytes_text(sum(s['bytes_written'] for s in steps))} written, "
@@ -174,8 +173,6 @@ def _plan(i: int, plan: dict[str, Any], name: str) -> Html:
 
 
 def _explanation(e: dict[str, Any]) -> tuple[str, Any, list[Any]]:
-    from .._explained import head_text
-
     ids = [new_id() for _ in e["plans"]]
     counts = [
         [f"{title}: {name}", n]
@@ -219,7 +216,7 @@ def explanation_part(e: dict[str, Any]) -> str:
 
 
 def _kernel_text(k: dict[str, Any]) -> str:
-    return f"{k['kind']} over {k['shape']}: {k['operations']}"
+    return f"{k['kind']} over {k['shape']}: {operations_text(k['operations'].split())}"
 
 
 def _moved(k: dict[str, Any]) -> float:
@@ -433,7 +430,11 @@ def _difference(
         section(
             "By kernel",
             before_after(
-                _matched(before["kernels"], after["kernels"], lambda k: f"{k['kind']}: {k['operations']}"),
+                _matched(
+                    before["kernels"],
+                    after["kernels"],
+                    lambda k: f"{k['kind']}: {operations_text(k['operations'].split())}",
+                ),
                 "Time by kernel, those first that take longest",
                 time_text,
             ),

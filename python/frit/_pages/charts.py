@@ -216,14 +216,30 @@ class Point(NamedTuple):
     keys: str = ""
 
 
-def _spread(places: list[tuple[float, float]]) -> list[float]:
-    """Heights of labels at these places, so that they do not lie over each other."""
-    out = [y for _, y in places]
-    order = sorted(range(len(places)), key=lambda i: places[i][1])
-    for n, i in enumerate(order):
-        for j in order[:n]:
-            if abs(places[i][0] - places[j][0]) < 26 and out[i] - out[j] < 13:
-                out[i] = out[j] + 13
+def _labels(
+    dots: Sequence[tuple[float, float]], texts: Sequence[str], width: float, height: float
+) -> list[tuple[float, float, str] | None]:
+    """Where the texts of dots stand, and to which side they go: beside their dots, where nothing is yet; or nowhere."""
+    taken = [(x - 5, y - 5, x + 5, y + 5) for x, y in dots]
+    out: list[tuple[float, float, str] | None] = []
+    for (x, y), text in zip(dots, texts, strict=True):
+        half, found = 3.6 * len(text), None
+        for at, low, side in (
+            (x + 9, y + 4, ""),
+            (x - 9, y + 4, " end"),
+            (x, y - 9, " middle"),
+            (x, y + 18, " middle"),
+            (x + 9, y + 15, ""),
+            (x + 9, y - 7, ""),
+        ):
+            left = at - (0.0 if not side else 2 * half if side == " end" else half)
+            box = (left, low - 10, left + 2 * half, low + 1)
+            free = not any(box[0] < t[2] and t[0] < box[2] and box[1] < t[3] and t[1] < box[3] for t in taken)
+            if free and box[0] >= 0 and box[2] <= width and 0 <= box[1] and box[3] <= height:
+                found = at, low, side
+                taken.append(box)
+                break
+        out.append(found)
     return out
 
 
@@ -244,6 +260,7 @@ def roofline(points: Sequence[Point], gbs: float, gops: float, title: str, colum
 
     shown = [p for p in points if p.intensity > 0 and p.gops > 0]
     places = [(x_of(p.intensity), y_of(p.gops)) for p in shown]
+    labels = _labels(places, [p.label for p in shown], width, height - bottom)
     slope = math.degrees(math.atan2(y_of(gbs * low) - y_of(gops), x_of(ridge) - x_of(low)))
     mx, my = x_of(math.sqrt(low * ridge)), y_of(gbs * math.sqrt(low * ridge))
     parts = [
@@ -281,18 +298,19 @@ def roofline(points: Sequence[Point], gbs: float, gops: float, title: str, colum
                 "g",
                 tag("title", f"{p.label}: {p.intensity:.3g} operations per byte, {p.gops:.3g} Gop/s"),
                 tag("circle", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5, class_="dot"),
-                tag("text", p.label, x=f"{x + 9:.1f}", y=f"{at + 4:.1f}", class_="strong"),
+                tag("text", p.label, x=f"{at[0]:.1f}", y=f"{at[1]:.1f}", class_="strong" + at[2]) if at else None,
                 data_k=p.keys or None,
             )
-            for p, (x, y), at in zip(shown, places, _spread(places), strict=True)
+            for p, (x, y), at in zip(shown, places, labels, strict=True)
         ),
         tag("text", "operations per byte moved", x=(left + width) / 2, y=height - 10, class_="middle small"),
         tag("text", "Gop/s", x=left, y=10, class_="small end"),
     ]
-    n = len(points) - len(shown)
+    n, n_crowded = len(points) - len(shown), labels.count(None)
     description = (
         f"{len(shown)} kernels below a roof of {gbs:,.3g} GB/s and {gops:,.3g} Gop/s, which meet at {ridge:.3g} operations "
         f"per byte." + (f" {n} without operations are in the table alone." if n else "")
+        + (f" {n_crowded} stand so close to others that they have no number there." if n_crowded else "")
     )
     return joined(
         figure(description, svg(width, height, title, description, *parts)),

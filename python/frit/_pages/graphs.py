@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .._explained import operations_text
 from .._units import bytes_text
 from .charts import figure, svg
 from .elements import Html, details, joined, new_id, table, tag
@@ -91,7 +92,7 @@ class _Drawing:
             heads = [_Text(names.get(g["group"], "a part"), "strong")]
             heads += [_Text(t, "small") for t in _wrapped(f"{g['kind']} over {shape_text(g['shape']).replace(' ', '')}", _HEAD)]
             if self.is_brief:
-                heads += [_Text(t, "") for t in _wrapped(" ".join(self.nodes[n]["operation"] for n in g["nodes"]), 60)]
+                heads += [_Text(t, "") for t in _wrapped(operations_text([self.nodes[n]["operation"] for n in g["nodes"]]), 60)]
             if g["why"]:
                 heads += [_Text(t, "boundary small") for t in _wrapped("boundary: " + g["why"], _HEAD)]
             self._add(_Box(g["nodes"], heads, True, keys.get(g["group"], "")))
@@ -292,10 +293,11 @@ def graph(plan: dict[str, Any], title: str, keys: dict[int, str]) -> Html:
     beside = details(
         "The graph as a table", table(["node", "operation", "array", "reads", "runs in", "line", "result"], rows, title)
     )
+    operation = {n["node"]: n["operation"] for n in plan["nodes"]}
     reasons = [
         [
             names.get(g["group"], ""),
-            " ".join(next(n["operation"] for n in plan["nodes"] if n["node"] == k) for k in g["nodes"]),
+            operations_text([operation[k] for k in g["nodes"]]),
             g["why"],
         ]
         for g in plan["groups"]
