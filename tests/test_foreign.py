@@ -28,6 +28,7 @@ import scipy.special
 from scipy.ndimage import gaussian_filter
 
 import frit
+from frit import _outside
 
 from .test_numbers import outcome, raised
 
@@ -276,8 +277,77 @@ def test_pandas():
               lambda x: [str(pd.DataFrame([{"m": x.mean()}]).dtypes.m), pd.DataFrame({"x": x}).x.tolist(), pd.Series(x * 2).mean()],
               lambda x: [str(pd.Timedelta(days=x[0])), (s * x).tolist(), (x * s).tolist(), s.map(lambda v: v + x[0]).tolist()], stored):
         assert outcome(frit.accelerate(f), X.copy()) == outcome(f, X.copy())
+    def parts(v):
+        return type(v).__name__, list(v.index), getattr(v, "name", None), np.asarray(v).tolist()
+
+    def grouped(x):
+        e = d.copy()
+        e["c"] = x[:3] * 2
+        e["k"] = np.exp(e["a"])
+        e["z"] = (x - x.mean())[:3]
+        y = e["z"].to_numpy() * 2
+        e.loc[:, "z"] = y
+        return parts(e.groupby("b").agg({"z": ["mean", "std"]})["z"]["mean"]), parts(e.groupby("b")["c"].mean()), parts(e.groupby("b")["k"].sum()), parts(e["c"].rolling(2).mean().fillna(0))
+    for f in (lambda x: parts(np.exp(s)), lambda x: parts(np.add(s, x[:3])), lambda x: parts(np.maximum(x[:3], s)),
+              lambda x: parts(np.sqrt(d)), lambda x: parts(np.exp(s) * x[:3] + np.log1p(s)), grouped):
+        assert outcome(frit.accelerate(f), X.copy()) == outcome(f, X.copy())
     for f in (lambda s, x: s.iloc[x.argmax()], lambda s, x: s.to_numpy()[x.argmax()] + s[x > 2].sum()):
         assert outcome(frit.accelerate(f), s, X.copy()) == outcome(f, s, X.copy())
+
+
+class Labelled:
+    """An array that answers ufuncs itself, as those of pandas and xarray do."""
+
+    def __init__(self, values, label):
+        self.values, self.label = values, label
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.values, dtype)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        inputs = [i.values if isinstance(i, Labelled) else i for i in inputs]
+        return Labelled(getattr(ufunc, method)(*inputs, **kwargs), f"{ufunc.__name__}({self.label})")
+
+
+@pytest.mark.parametrize("f", [lambda a, x: np.exp(a), lambda a, x: np.add(a, x), lambda a, x: np.subtract(x, a), lambda a, x: np.power(a, 2),
+                               lambda a, x: np.maximum(1, a), lambda a, x: np.sqrt(np.exp(a))])
+def test_what_answers_ufuncs_itself_does_so(f):
+    a = Labelled(np.linspace(0, 2, len(X)), "a")
+    def parts(r):
+        return type(r), r.label, np.asarray(r).tolist()
+    def g(x):
+        return f(a, x * 2)
+    assert outcome(lambda x: parts(frit.accelerate(g)(x)), X.copy()) == outcome(lambda x: parts(g(x)), X.copy())
+
+
+def test_items_of_others_containers_are_arrays(tmp_path, monkeypatch):
+    """As a DataFrame has them, whose code hands them to C. A package of others is one that is installed."""
+    (tmp_path / "theirs.py").write_text(
+        "kinds = []\nclass Frame:\n    def __init__(self):\n        self.columns = {}\n    def __setitem__(self, name, value):\n"
+        "        kinds.append((name, type(value).__name__, isinstance(value, __import__('frit').Tensor)))\n"
+        "        self.columns[name] = value\n    def total(self, name):\n        return sum(memoryview(self.columns[name]).tolist())\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setitem(_outside._known, "theirs", True)
+    import theirs
+    frame = theirs.Frame()
+
+    def f(x):
+        frame["new"] = y = x * 2
+        frame["given"] = x
+        own = {}
+        own["new"] = x + 1
+        y += 1
+        return frame.total("new"), frame.total("given"), own
+    got = frit.accelerate(f)(X.copy())
+    assert theirs.kinds == [("new", "ndarray", False), ("given", "ndarray", False)]
+    assert outcome(lambda x: got, X) == outcome(f, X.copy())
+
+
+def test_what_answers_no_ufuncs_is_refused():
+    class No:
+        __array_ufunc__ = None
+    for f in (lambda x: np.exp(No()), lambda x: np.add(x, No())):
+        assert outcome(frit.accelerate(f), X.copy()) == outcome(f, X.copy()) == ("raises", "TypeError")
 
 
 def test_numba():

@@ -630,7 +630,7 @@ def test_ctrl_c_lands_in_an_accelerated_call_and_computes_only_what_was_written(
         assert waited < 0.4, waited     # 200 ms of each of two threads, however busy the machine is
         assert out.tolist() == [2, 2, 2, 0, 0]
         y = kept[-1]
-        assert type(y) is frit.Tensor and y._is_pending()
+        assert type(y) is np.ndarray or y._is_pending()     # (the former between two turns)
         x[:] = 7                        # which is none of its business
         want = 1.0
         for i in range(100 * len(kept)):

@@ -19,7 +19,7 @@ from ._numpy import named as _named
 
 # What of _core is for the modules of this package and for tests.
 _INTERNAL = frozenset({
-    "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN",
+    "Accelerated", "CALLED", "COMES", "CallStats", "ENTER", "ITERATED", "LEAVES", "MADE", "POWER", "POWERED", "SHOWN", "STORED",
     "Ufunc", "alloc_count", "alloc_fail_at", "alloc_live", "asker", "assembled", "borrow", "cache_clear", "cache_export",
     "cache_info", "cache_load",
     "called_plain", "called_values", "config_get", "config_list", "config_set", "conversion", "counters", "crossed",

@@ -429,6 +429,11 @@ def jump_back(to: int) -> Instead:
 NOTHING_DONE: Instead = [(OP["NOP"], 0)]
 
 
+def stored_item(index: int) -> Instead:
+    """`constant[value, container]` instead of the value that STORE_SUBSCR stores; one more place on the stack."""
+    return [(_SWAP, 3), (_COPY, 2), (BUILD_TUPLE, 2), (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT, (_SWAP, 3)]
+
+
 def item_of_two(index: int) -> Instead:
     """`constant[a, b]` instead of an operator between the two values on top of the stack."""
     return [(BUILD_TUPLE, 2), (LOAD_CONST, index), (_SWAP, 2), _SUBSCRIPT]

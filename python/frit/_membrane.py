@@ -4,8 +4,9 @@ The user's functions keep tensors in their local variables and on their stack. W
 array: an attribute, a global, a cell of a closure, an item of a container, what a loop gives, what a call returns, an
 argument. Behind each instruction that brings in such a value the function's code has `COMES[value]`, which is the tensor of
 an array (the one of its memory) and any other value itself. What it stores where others may look goes through
-`LEAVES[value]`, which is the array again where one stands behind the tensor. What it calls comes from `CALLED[value]`: a
-function of ours, or what lets others see arrays; what it formats passes `SHOWN[value]`, and `POWER[a, b]` is a ** b
+`LEAVES[value]`, which is the array again where one stands behind the tensor, or, as an item, through `STORED[value, container]`,
+which is an array where the container's class is somebody else's. What it calls comes from `CALLED[value]`: a function of ours,
+or what lets others see arrays; what it formats passes `SHOWN[value]`, and `POWER[a, b]` is a ** b
 (csrc/bind/accelerate/crossing_type.c).
 
 A function gets such code in its place, once, when an accelerated call meets it or an object of its class: methods,
@@ -129,6 +130,8 @@ def _crossings(read: _Read, place: Callable[[Any], int]) -> dict[int, Instead]:
             out[at] = leave + _SAME
         elif op in _SETS_ATTR or op in _CONTAINS:
             out[at] = deeper(_core.LEAVES, 2) + _SAME
+        elif op == _bytecode.OP["STORE_SUBSCR"]:
+            out[at] = _bytecode.stored_item(place(_core.STORED)) + _SAME
         elif op in _SETS_ITEM:
             out[at] = deeper(_core.LEAVES, 3) + _SAME       # (a slice's bounds make no difference)
         elif op in _ITERABLE:

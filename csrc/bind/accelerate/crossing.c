@@ -164,6 +164,34 @@ fr_crossing_leaves(PyObject *x)
     return Py_NewRef(x);
 }
 
+/* Whether it is an object of somebody else's class, whose code gets what is stored as an item of it: a DataFrame, a dataset. */
+static bool
+is_of_others(PyObject *container)
+{
+    PyTypeObject *type = Py_TYPE(container);
+    int           whose;
+
+    if (FR_LIKELY(!(type->tp_flags & Py_TPFLAGS_HEAPTYPE)) || fr_is_tensor(container) || PyDict_Check(container) ||
+        PyList_Check(container) || fr_numpy_is_array(container))
+        return false;
+    if ((whose = fr_whose_class(type)) < 0)
+        PyErr_Clear();
+    return whose == FR_OTHERS;
+}
+
+PyObject *
+fr_crossing_stored(PyObject *two)
+{
+    PyObject *x = PyTuple_GET_ITEM(two, 0), *array;
+
+    if (FR_LIKELY(!fr_is_tensor(x)) || !fr_membrane_is_active || !is_of_others(PyTuple_GET_ITEM(two, 1)))
+        return fr_crossing_leaves(x);
+    array = fr_lent_array(x);
+    if (!array)
+        return fr_numpy_shown(x);
+    return fr_lent_open(x) ? Py_NewRef(array) : NULL;
+}
+
 /* ---- what is shown as text, which asks all that is in it */
 
 PyObject *

@@ -34,6 +34,8 @@ bool      fr_whose_search(void);
 
 /* ---- crossing.c */
 PyObject *fr_crossing_made(PyObject *);
+/* What leaves, of a pair of a value and what it becomes an item of. */
+PyObject *fr_crossing_stored(PyObject *two);
 PyObject *fr_crossing_shown(PyObject *);
 /* Before a loop goes over it: what is stored is there at each step where code of others runs in between. */
 PyObject *fr_crossing_iterated(PyObject *);

@@ -1,13 +1,13 @@
 /* bind/accelerate/crossing_type.c -- the objects that stand in the code of the user's functions (python/frit/_membrane.py).
  *
  * COMES[value] stands behind each instruction that brings something in from elsewhere, MADE[value] behind calls, LEAVES[value]
- * before each that stores where others may look, CALLED[value] behind what is about to be called,
+ * before each that stores where others may look, STORED[value, container] before each that stores an item, CALLED[value] behind what is about to be called,
  * SHOWN[value] before what is shown as text, ITERATED[value] before a loop over it, POWER[a, b] instead of a ** b.
  * Outside of accelerated calls each gives its value back. */
 #include "bind/accelerate/crossing.h"
 
 #define CROSSINGS(C)                                                                                                    \
-    C(COMES, fr_crossing_comes(x)) C(MADE, fr_crossing_made(x)) C(LEAVES, fr_crossing_leaves(x))                        \
+    C(COMES, fr_crossing_comes(x)) C(MADE, fr_crossing_made(x)) C(LEAVES, fr_crossing_leaves(x)) C(STORED, fr_crossing_stored(x)) \
     C(CALLED, fr_crossing_called(x)) C(SHOWN, fr_crossing_shown(x))                                                     \
     C(ITERATED, fr_crossing_iterated(x)) C(POWER, fr_called_power(x, false)) C(POWERED, fr_called_power(x, true))
 

@@ -295,6 +295,14 @@ fr_value_fit(fr_op op, struct fr_value *x, int n)
     return FR_VALUE_OK;
 }
 
+/* Whether a ufunc leaves the answer to the object, as to a Series of pandas'. */
+static bool
+answers_ufuncs(PyObject *o)
+{
+    return !fr_is_tensor(o) && !fr_numpy_is_array(o) && !fr_numpy_is_scalar(o) && !PyFloat_Check(o) && !PyLong_Check(o) &&
+           !PyComplex_Check(o) && !PyList_Check(o) && !PyTuple_Check(o) && has_attr((PyObject *)Py_TYPE(o), "__array_ufunc__");
+}
+
 int
 fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *x,
                struct fr_arg *args)
@@ -302,7 +310,9 @@ fr_value_all(fr_op op, fr_args objects, int n, bool binary, struct fr_value *x,
     int st = FR_VALUE_OK, worst = FR_VALUE_OK, i;
 
     for (i = 0; i < n && st != FR_VALUE_ERROR; i++) {
-        st = fr_value_get(objects[i], binary, &x[i]);
+        x[i].own.storage = NULL;
+        st = !binary && op != FR_OP_where && answers_ufuncs(objects[i]) ? FR_VALUE_FALLBACK
+                                                                        : fr_value_get(objects[i], binary, &x[i]);
         if (st > worst)
             worst = st;
     }
