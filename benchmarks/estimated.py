@@ -47,6 +47,7 @@ def main():
     p.add_argument("--count", type=int, default=67)
     p.add_argument("--sizes", default="1000,30000,1000000")
     p.add_argument("--show", type=int, default=20)
+    p.add_argument("--again", action="store_true", help="measure all once more, which tells how alike two measurements are")
     a = p.parse_args()
     if _machine.found() is None:
         _machine.calibrate()
@@ -64,6 +65,11 @@ def main():
           f"{statistics.geometric_mean(r for _, r, _ in off):.2f}")
     for _, r, name in off[-a.show:]:
         print(f"  {r:8.2f}  {name}")
+    if a.again:
+        apart = sorted(abs(measured(function, arrays) / took - 1) for (_, took, _, _), (_, function, arrays)
+                       in zip(rows, tasks(a.count, [int(s) for s in a.sizes.split(",")])))
+        print(f"measured once more: median difference {100 * statistics.median(apart):.0f} %, within 25 %: "
+              f"{100 * sum(x <= 0.25 for x in apart) / len(apart):.0f} %")
 
 
 if __name__ == "__main__":

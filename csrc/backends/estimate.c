@@ -8,7 +8,7 @@
 enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
 /* The same on a GPU: bounds that measured kernels of memory's speed leave open (benchmarks.neusight). */
 enum { GPU_SLOW_TIMES = 16, GPU_COSTLY_TIMES = 50 };
-enum { REGISTER_ROW = 1024, ROW_THREADS = 128 };
+enum { REGISTER_ROW = 1024, ROW_THREADS = 128, LINE = 64 };
 
 void
 fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
@@ -47,6 +47,16 @@ add_operand(struct fr_work *w, const struct fr_instance *in, int k, fr_dtype d, 
     add_bytes(w, (double)(fr_instance_touched(in, k) * fr_dtype_size(d)), is_written);
 }
 
+/* Bytes that an operand brings from memory: all of the lines in which its elements lie, if they lie apart along the inner axis. */
+static double
+brought(const struct fr_instance *in, int k, fr_dtype d)
+{
+    const int64_t stride = in->stride[(size_t)k * (size_t)(in->n_outer + 2) + (size_t)in->n_outer + 1];
+    const int64_t size = fr_dtype_size(d), apart = stride < 0 ? -stride : stride, each = apart < LINE ? apart : LINE;
+
+    return (double)(fr_instance_touched(in, k) * (each > size ? each : size));
+}
+
 /* What a nest reads and writes of one memory after the other. */
 static void
 add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of,
@@ -60,8 +70,7 @@ add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_inst
             is_first = !is_used[i] || of[i].number != of[k].number;
         for (int i = k; is_first && i < nest->n_operands; i++)
             if (is_used[i] && of[i].number == of[k].number)
-                *(nest->operands[i].flags & FR_OPERAND_WRITTEN ? &written : &read) +=
-                    (double)(fr_instance_touched(in, i) * fr_dtype_size(nest->operands[i].dtype));
+                *(nest->operands[i].flags & FR_OPERAND_WRITTEN ? &written : &read) += brought(in, i, nest->operands[i].dtype);
         if (of[k].bytes > 0 && read > of[k].bytes) /* windows over the same elements */
             read = of[k].bytes;
         w->memory += read > written ? read : written;

@@ -6,9 +6,6 @@
 #include "base/alloc.h"
 #include "jit/recipe.h"
 
-/* Half precision in and out is two conversions. */
-enum { HALF_PLACES = 2 };
-
 /* Whether the instruction gives the same for all elements: it is done before them. */
 static bool
 is_before(const struct fr_mcode *code, size_t i, const uint8_t *before, unsigned same)
@@ -84,19 +81,24 @@ count_op(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     if (st == FR_OK)
         count_code(&code, &result, in->dtype, same, out);
     st = code.st;
-    if (in_floats) /* it is rounded */
-        out->kind[FR_MK_CONVERT] += HALF_PLACES * 4;
+    out->kind[FR_WK_HALF] += in_floats; /* it is rounded */
     fr_mcode_clear(&code);
     return st;
 }
 
 /* A load or a store of an element. */
 static void
-count_memory(const struct fr_inst *in, double *bytes, struct fr_nest_share *out)
+count_memory(const struct fr_nest *nest, const struct fr_inst *in, double *bytes, struct fr_nest_share *out)
 {
-    *bytes += (double)fr_dtype_size(in->dtype);
-    if (in->dtype == FR_F16)
-        out->kind[FR_MK_CONVERT] += HALF_PLACES * 4;
+    const uint8_t access = nest->operands[in->operand].access;
+    const double  size = (double)fr_dtype_size(in->dtype);
+
+    *bytes += size;
+    out->kind[FR_WK_HALF] += in->dtype == FR_F16;
+    if (access == FR_ACCESS_STRIDED)
+        out->kind[FR_WK_APART]++;
+    else if (access > FR_ACCESS_STRIDED) /* they are put side by side */
+        out->kind[FR_MK_BITS] += size;
 }
 
 static fr_status
@@ -107,8 +109,8 @@ count(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     const double          size = (double)fr_dtype_size(d);
 
     switch (in->kind) {
-    case FR_INST_LOAD: count_memory(in, &out->loaded, out); return FR_OK;
-    case FR_INST_STORE: count_memory(in, &out->stored, out); return FR_OK;
+    case FR_INST_LOAD: count_memory(nest, in, &out->loaded, out); return FR_OK;
+    case FR_INST_STORE: count_memory(nest, in, &out->stored, out); return FR_OK;
     case FR_INST_OP: return count_op(nest, i, out);
     case FR_INST_IOTA: out->kind[FR_MK_FLOAT] += size; return FR_OK;
     case FR_INST_REDUCE: out->kind[fr_op_finds_index((fr_op)in->op) ? FR_WK_FIND : FR_WK_FOLD] += size; return FR_OK;

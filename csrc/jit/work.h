@@ -9,13 +9,14 @@
 #include "jit/loop.h"
 #include "jit/micro.h"
 
-/* Kinds of work: those of micro code, and folding an element into a value of its row, or into the place of an extreme. */
-enum { FR_WK_FOLD = FR_N_MKINDS, FR_WK_FIND, FR_N_WORK_KINDS };
+/* Kinds of work: those of micro code, folding an element into a value of its row, or into the place of an extreme, making a half of
+ * a float or a float of a half, and loading an element by itself, for those beside it lie elsewhere. */
+enum { FR_WK_FOLD = FR_N_MKINDS, FR_WK_FIND, FR_WK_HALF, FR_WK_APART, FR_N_WORK_KINDS };
 
 struct fr_nest_work {
     struct fr_nest_share {
         double kind[FR_N_WORK_KINDS];  /* bytes of vector instructions that start: places for them (struct fr_mcost), times what each
-                                          makes; of SCALAR, instructions */
+                                          makes; of SCALAR, instructions; of HALF and APART, elements */
         double loaded, stored;         /* bytes, also what is loaded again */
         double latency;                /* cycles from an element to its result: instructions wait for each other, once a row */
     } element, row;              /* for each element of a row, and for each row */

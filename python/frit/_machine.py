@@ -40,7 +40,7 @@ GPU = {
     "rows_in_flight": 6.2,  # that a multiprocessor has between two passes, at 128 threads a row
     "row_bytes": 17.3,      # that it moves in a cycle through rows whose elements wait for each other
 }
-_KINDS = 9
+_KINDS = 11
 _FOOTPRINTS = [1 << k for k in (15, 17, 19, *range(20, 28))]
 
 
@@ -84,7 +84,13 @@ def _functions() -> dict[str, tuple[Callable[..., Any], str]]:
         "multiply": (lambda x: x * x + 3, "i"),
         "bits": (lambda x: (x & 15) ^ (x << 2) | (x >> 1), "i"), "remainder": (lambda x: x % (x + 7), "i"),
         "sum": (lambda x: x.sum(), "f"), "max": (lambda x: x.max(), "f"), "argmax": (lambda x: x.argmax(), "f"),
-        "sum of squares": (lambda x: (x * x).sum(), "f"),
+        "sum of squares": (lambda x: (x * x).sum(), "f"), "half": (lambda x: x + x, "h"),
+        "halves": (lambda x: (x * 1.5 + x) * x - x * 0.5, "h"), "max of halves": (lambda x: (x - 0.5).max(), "h"),
+        "apart": (lambda x: x[::7] * 2, "fi"), "apart too": (lambda x: x[:-8:5] + x[3:-5:5] * x[5:-3:5], "f"),
+        "every other": (lambda x: x[:-1:2] + x[1::2], "f"), "hypot": (lambda x: f.hypot(x, x + 1), "f"),
+        "log1p": (lambda x: f.log1p(abs(x)), "f"), "expm1": (lambda x: f.expm1(x) * x, "f"),
+        "sigmoid": (lambda x: 1 / (1 + f.exp(-x)), "f"), "gelu": (lambda x: x * (1 + f.tanh(x * 0.8 + x * x * x * 0.04)), "f"),
+        "norm": (lambda x: x / f.sqrt(x * x + 1), "f"), "chosen": (lambda x: f.where(x > 1, x * 2, f.floor(x) - 1), "f"),
     }
 
 
@@ -132,7 +138,7 @@ def _measure() -> dict[str, Any]:
     rows, times = [], []
     if threads == 1 or "--all" not in sys.argv:
         for function, kinds in _functions().values():
-            for dtype in ("f4", "f8") * ("f" in kinds) + ("i4", "i8") * ("i" in kinds):
+            for dtype in ("f4", "f8") * ("f" in kinds) + ("i4", "i8") * ("i" in kinds) + ("f2",) * ("h" in kinds):
                 x, few = _array(16384 // int(dtype[1]), dtype), _array(16, dtype)
                 rows.append(numpy.subtract(_features(function, x), _features(function, few)))
                 times.append(max(_timed(function, x) - _timed(function, few), 1.0))
