@@ -18,7 +18,7 @@ S = frit.ShapeDtype
 
 def machine(**other):
     """One on which all can be told apart: 1 ps for a byte of any kind, 2 GB/s in reach of 1 MB, and so on."""
-    return {"name": "none", "levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "all_levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "kind_ps": [1e-9] * 11,
+    return {"name": "none", "levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "all_levels": [1e6, 2.0, 4.0, 1e8, 1.0, 2.0], "kind_ps": [1e-9] * 12,
             "call_us": [5.0, 1.0, 0.5], "figures": [0.25, 0.0, 0.0, 0.0, 0.0, 1, 0.0, 0.0], "product_gops": [10.0, 5.0],
             "all_product_gops": [10.0, 5.0], **other}
 
@@ -38,7 +38,7 @@ def work(function, *arrays):
     return [v / arrays[0].size for v in rows]
 
 
-FLOAT, BITS, CONVERT, DIVIDE, ROOT, WHOLE, SCALAR, FOLD, FIND, HALF, APART, LOADED, STORED, ROWS, LOOPS, WAITS = range(16)
+FLOAT, BITS, CONVERT, DIVIDE, ROOT, WHOLE, SCALAR, SUM, FOLD, FIND, HALF, APART, LOADED, STORED, ROWS, LOOPS, WAITS = range(17)
 
 
 @pytest.mark.parametrize("function, dtype, kinds", [
@@ -111,9 +111,9 @@ def test_time_follows_from_the_machine():
     assert e.us == pytest.approx(5.25 + n * 8 * (1 / 2 + 1 / 4) / 1000, rel=1e-3) and e.overhead_us == 5
     far = frit.estimate(lambda x: x * 2)(S(200 * n))
     assert far.us == pytest.approx(200 * n * 8 * (1 / 1 + 1 / 2) / 1000, rel=2e-2)
-    _machine.use(machine(kind_ps=[1000.0] + [0.0] * 10))
+    _machine.use(machine(kind_ps=[1000.0] + [0.0] * 11))
     slow = frit.estimate(lambda x: x * 2)(S(n))     # a byte takes a nanosecond, beside which memory is little
-    assert slow.us == pytest.approx(5.25 + n / 1000 * (64 + 36) ** 0.5, rel=0.01)
+    assert slow.us == pytest.approx(5.25 + n / 1000 * (8.0 ** 4 + 6.0 ** 4) ** 0.25, rel=0.01)
     _machine.use(machine(figures=[0.25, 0, 0, 100.0, 10.0, 1, 0, 0]))
     rows = frit.estimate(lambda x: x - x.max(axis=1, keepdims=True))(S((1000, 4)))
     assert rows.us == pytest.approx(5.25 + (1000 * 100 + 2000 * 10) / 1000, rel=0.2)
@@ -135,7 +135,7 @@ def test_threads_are_used_where_they_are_sooner():
     assert four[0] == one[0] and one[1] / 4.1 < four[1] < one[1] / 3.9
 
 
-@pytest.mark.parametrize("costs", [[1.0] * 11, [1000.0] + [0.0] * 10], ids=["all kinds", "floats"])
+@pytest.mark.parametrize("costs", [[1.0] * 12, [1000.0] + [0.0] * 11], ids=["all kinds", "floats"])
 def test_lines_of_a_kernel_share_it_by_what_they_do(costs):
     """A node by itself is not counted as what runs, so the measured numbers say nothing of it."""
     def some_lines(x):
@@ -217,7 +217,7 @@ def test_a_machine_is_a_file(tmp_path):
 
 @pytest.mark.parametrize("wrong", [
     {"levels": []}, {"levels": [1e6, 2.0, 0.0]}, {"levels": [2e6, 1.0, 1.0, 1e6, 1.0, 1.0]}, {"levels": [1.0, 1.0, 1.0] * 20},
-    {"kind_ps": [1.0]}, {"kind_ps": [-1.0] * 11}, {"kind_ps": ["fast"] * 11}, {"product_gops": [0.0, 1.0]}, {"figures": None},
+    {"kind_ps": [1.0]}, {"kind_ps": [-1.0] * 12}, {"kind_ps": ["fast"] * 12}, {"product_gops": [0.0, 1.0]}, {"figures": None},
     {"call_us": [1.0]}, {"call_us": "fast"}, {"call_us": [1.0, -1.0, 1.0]}, {"call_us": [1.0] * 6}])
 def test_what_is_no_machine_is_refused_and_nothing_changes(wrong):
     _machine.use(machine())

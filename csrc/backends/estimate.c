@@ -114,7 +114,8 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
         w->rows += rows;
     }
     w->loops += rows * counted.n_loops;
-    w->waits += rows * counted.element.latency;
+    if (fr_nest_has_stages(nest)) /* the next row of a map need not wait for this one */
+        w->waits += rows * counted.element.latency;
 }
 
 void
@@ -176,11 +177,13 @@ level_of(const struct fr_machine_level *level, int n, double bytes)
     return level[i];
 }
 
-/* Two things that a processor does beside each other, as far as it can. */
+/* Two things that a processor does beside each other, nearly as if the longer one were alone. */
 static double
 beside(double a, double b)
 {
-    return sqrt(a * a + b * b);
+    a *= a;
+    b *= b;
+    return sqrt(sqrt(a * a + b * b));
 }
 
 /* ns of memory's time, and of products', on a processor that has been measured, by one thread or all of them. */
@@ -202,13 +205,14 @@ product_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
 static double
 processor_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
 {
-    const double memory = memory_ns(m, w, all), product = product_ns(m, w, all), n = all ? m->threads : 1;
-    double arithmetic = w->loaded * m->load_ps + w->stored * m->store_ps;
+    const double n = all ? m->threads : 1, memory = memory_ns(m, w, all);
+    const double moves = (w->loaded * m->load_ps + w->stored * m->store_ps) / 1000 / n;   /* from and to the first cache */
+    double       arithmetic = 0;
 
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
         arithmetic += w->kind[k] * m->kind_ps[k];
-    return beside(arithmetic / 1000 / n + product, memory) + (w->rows * m->row_ns + w->loops * m->loop_ns + w->waits * m->wait_ns) / n +
-           (all ? 1000 * m->shared_us : 0);
+    return beside(arithmetic / 1000 / n + product_ns(m, w, all), memory > moves ? memory : moves) +
+           (w->rows * m->row_ns + w->loops * m->loop_ns + w->waits * m->wait_ns) / n + (all ? 1000 * m->shared_us : 0);
 }
 
 /* A GPU by its data sheet. Bytes of memory at the bandwidth that so large a chip reaches, or its operations; rows that are read

@@ -113,7 +113,9 @@ count(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     case FR_INST_STORE: count_memory(nest, in, &out->stored, out); return FR_OK;
     case FR_INST_OP: return count_op(nest, i, out);
     case FR_INST_IOTA: out->kind[FR_MK_FLOAT] += size; return FR_OK;
-    case FR_INST_REDUCE: out->kind[fr_op_finds_index((fr_op)in->op) ? FR_WK_FIND : FR_WK_FOLD] += size; return FR_OK;
+    case FR_INST_REDUCE: 
+        out->kind[fr_op_finds_index((fr_op)in->op) ? FR_WK_FIND : in->op == FR_OP_sum ? FR_WK_SUM : FR_WK_FOLD] += size;
+        return FR_OK;
     case FR_INST_ACCUM:
         out->kind[FR_MK_FLOAT] += size;
         out->loaded += size;

@@ -9,9 +9,9 @@
 #include "jit/loop.h"
 #include "jit/micro.h"
 
-/* Kinds of work: those of micro code, folding an element into a value of its row, or into the place of an extreme, making a half of
- * a float or a float of a half, and loading an element by itself, for those beside it lie elsewhere. */
-enum { FR_WK_FOLD = FR_N_MKINDS, FR_WK_FIND, FR_WK_HALF, FR_WK_APART, FR_N_WORK_KINDS };
+/* Kinds of work: those of micro code, adding an element to the sum of its row, folding it into another value or into the place of an
+ * extreme, making a half of a float or a float of a half, and loading an element by itself, for those beside it lie elsewhere. */
+enum { FR_WK_SUM = FR_N_MKINDS, FR_WK_FOLD, FR_WK_FIND, FR_WK_HALF, FR_WK_APART, FR_N_WORK_KINDS };
 
 struct fr_nest_work {
     struct fr_nest_share {
