@@ -133,6 +133,8 @@ def test_threads_are_used_where_they_are_sooner():
     _machine.use(several)
     four = [frit.estimate(lambda x: x * 2)(x).us for x in (small, large)]
     assert four[0] == one[0] and one[1] / 4.1 < four[1] < one[1] / 3.9
+    few, many = (frit.estimate(lambda x: x.sum(axis=0))(S(shape)).us for shape in ((10**6, 10), (10**4, 1000)))
+    assert few > 3 * many       # columns that are added in order are one thread's, if they are few
 
 
 @pytest.mark.parametrize("costs", [[1.0] * 12, [1000.0] + [0.0] * 11], ids=["all kinds", "floats"])

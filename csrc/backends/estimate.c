@@ -8,7 +8,8 @@
 enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
 /* The same on a GPU: bounds that measured kernels of memory's speed leave open (benchmarks.neusight). */
 enum { GPU_SLOW_TIMES = 16, GPU_COSTLY_TIMES = 50 };
-enum { REGISTER_ROW = 1024, ROW_THREADS = 128, LINE = 64 };
+enum { REGISTER_ROW = 1024, ROW_THREADS = 128, LINE = 64, VECTOR = 32,
+       LEAST_LANES = 64 /* of a thread that accumulates (backends/cpu/space.h) */ };
 
 void
 fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
@@ -79,11 +80,33 @@ add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_inst
     }
 }
 
+/* Elements of a row, and those that vectors have beside them at its end. */
+static double
+n_in_vectors(const struct fr_nest *nest, const struct fr_instance *in)
+{
+    const int64_t lanes = nest->n_operands ? VECTOR / fr_dtype_size(nest->operands[0].dtype) : 1;
+
+    return lanes > 1 && !in->joined ? (double)((in->n_inner + lanes - 1) / lanes * lanes) : (double)in->n_inner;
+}
+
+/* How many threads can have accumulators of their own. */
+static double
+n_parts(const struct fr_instance *in, int k)
+{
+    const int64_t *stride = in->stride + (size_t)k * (size_t)(in->n_outer + 2);
+    double         n = stride[in->n_outer + 1] ? (double)((in->n_inner + LEAST_LANES - 1) / LEAST_LANES) : 1;
+
+    for (int a = 0; a <= in->n_outer; a++)
+        n *= stride[a] ? (double)fr_instance_dim(in, a) : 1;
+    return n;
+}
+
 void
 fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of)
 {
     const double rows = n_rows(in), elements = rows * (double)in->n_inner;
     const double n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = elements};
+    const double filled = rows * n_in_vectors(nest, in);
     bool         is_used[FR_MAX_OPERANDS] = {false};
     struct fr_nest_work counted;
 
@@ -92,6 +115,8 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
 
         if (x->kind == FR_INST_LOAD || fr_inst_writes(x))
             is_used[x->operand] = true;
+        if (x->kind == FR_INST_ACCUM && !fr_nest_has_stages(nest))
+            w->parts += n_parts(in, x->operand);
         if (x->kind == FR_INST_OP)
             fr_work_add(w, x->op, x->op == FR_OP_cast ? x->dtype : fr_nest_compute(nest, (int)i), n_of_level[x->level]);
         else if (x->kind == FR_INST_REDUCE || x->kind == FR_INST_ACCUM)
@@ -101,9 +126,9 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
     if (fr_nest_count(nest, &counted, NULL) != FR_OK)
         return;
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
-        w->kind[k] += elements * counted.element.kind[k] + rows * counted.row.kind[k];
-    w->loaded += elements * counted.element.loaded + rows * counted.row.loaded;
-    w->stored += elements * counted.element.stored + rows * counted.row.stored;
+        w->kind[k] += filled * counted.element.kind[k] + rows * counted.row.kind[k];
+    w->loaded += filled * counted.element.loaded + rows * counted.row.loaded;
+    w->stored += filled * counted.element.stored + rows * counted.row.stored;
     for (int k = 0; k < nest->n_operands; k++)
         w->outputs += (nest->operands[k].flags & FR_OPERAND_WRITTEN) != 0;
     if (fr_nest_has_stages(nest)) {
@@ -241,7 +266,8 @@ fr_estimate_us(const struct fr_machine *m, const struct fr_work *w)
     if (m->n_multiprocessors > 0)
         return gpu_us(m, w);
     if (m->n_levels) {
-        double ns = processor_ns(m, w, false), shared = m->threads > 1 ? processor_ns(m, w, true) : ns;
+        const bool shares = m->threads > 1 && (w->parts == 0 || w->parts >= m->threads);
+        double     ns = processor_ns(m, w, false), shared = shares ? processor_ns(m, w, true) : ns;
 
         return m->launch_us + (shared < ns ? shared : ns) / 1000;
     }

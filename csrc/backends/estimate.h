@@ -55,6 +55,7 @@ struct fr_work {
     double memory;                /* and how much memory that is; 0: `bytes` */
     double kind[FR_N_WORK_KINDS], loaded, stored;
     double rows, loops, waits;    /* and how often it begins one, and goes along one, and cycles that instructions wait then; */
+    double parts;                 /* threads that it can have, if accumulators are walked in order; 0: any number */
     double outputs;               /* arrays that are written; */
     double passes, row_bytes, row_threads;   /* times that a GPU reads a row of so many bytes, 0: there are none; threads that do */
     double product;               /* multiplications and additions of matrix products; */
