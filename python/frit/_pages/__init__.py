@@ -7,7 +7,7 @@ what a notebook shows."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._explained import event_text, head_text, operations_text
@@ -53,6 +53,20 @@ def part(title: str, lead: Any, *content: Any) -> str:
         tag("script", Html(_file("page.js"))),
         class_="frit",
     )
+
+
+def _shown(make: Callable[..., tuple[str, Any, list[Any]]]) -> tuple[Callable[..., str], Callable[..., str]]:
+    """Functions of what `make` takes, that give a page of its title, lead and content, and a part."""
+
+    def whole(*given: Any) -> str:
+        title, lead, content = make(*given)
+        return page(title, lead, *content)
+
+    def within(*given: Any) -> str:
+        title, lead, content = make(*given)
+        return part(title, lead, *content)
+
+    return whole, within
 
 
 def _short(where: str) -> str:
@@ -201,15 +215,7 @@ def _explanation(e: dict[str, Any]) -> tuple[str, Any, list[Any]]:
     return f"What {e['name']} computes", head_text(e), content
 
 
-def explanation_page(e: dict[str, Any]) -> str:
-    """Of an Explanation.as_dict()."""
-    title, lead, content = _explanation(e)
-    return page(title, lead, *content)
-
-
-def explanation_part(e: dict[str, Any]) -> str:
-    title, lead, content = _explanation(e)
-    return part(title, lead, *content)
+explanation_page, explanation_part = _shown(_explanation)     # of an Explanation.as_dict()
 
 
 # ---- estimates ----
@@ -348,15 +354,7 @@ def _estimate(e: dict[str, Any]) -> tuple[str, Any, list[Any]]:
     return f"What {e['name']} would take", whose[0].upper() + whose[1:] + ".", content
 
 
-def estimate_page(e: dict[str, Any]) -> str:
-    """Of an Estimate.as_dict()."""
-    title, lead, content = _estimate(e)
-    return page(title, lead, *content)
-
-
-def estimate_part(e: dict[str, Any]) -> str:
-    title, lead, content = _estimate(e)
-    return part(title, lead, *content)
+estimate_page, estimate_part = _shown(_estimate)     # of an Estimate.as_dict()
 
 
 # ---- profiles ----
@@ -368,15 +366,7 @@ def _profile(p: dict[str, Any]) -> tuple[str, Any, list[Any]]:
     return profile_content(p, kernel_parts(p["kernels"], p["lines"], p.get("limits")))
 
 
-def profile_page(p: dict[str, Any]) -> str:
-    """Of a Profile.as_dict()."""
-    title, lead, content = _profile(p)
-    return page(title, lead, *content)
-
-
-def profile_part(p: dict[str, Any]) -> str:
-    title, lead, content = _profile(p)
-    return part(title, lead, *content)
+profile_page, profile_part = _shown(_profile)     # of a Profile.as_dict()
 
 
 # ---- before and after ----
@@ -443,15 +433,7 @@ def _difference(
     return f"{after['name']}, before and after", lead, content
 
 
-def difference_page(before: dict[str, Any], after: dict[str, Any], rows: Sequence[tuple[str, float, float]]) -> str:
-    """Of two estimates or profiles, and (what, before, after) of their totals."""
-    title, lead, content = _difference(before, after, rows)
-    return page(title, lead, *content)
-
-
-def difference_part(before: dict[str, Any], after: dict[str, Any], rows: Sequence[tuple[str, float, float]]) -> str:
-    title, lead, content = _difference(before, after, rows)
-    return part(title, lead, *content)
+difference_page, difference_part = _shown(_difference)     # of two of these, and (what, before, after) of their totals
 
 
 __all__ = [
