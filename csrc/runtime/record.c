@@ -235,10 +235,11 @@ describe_step(struct fr_plan *p, const struct fr_inputs *in, int step)
     const int i = add_record(&(struct fr_record){.tier = fr_step_tier(p, s), .device = p->device, .counts = s->counts,
                              .bytes_read = s->bytes_read, .bytes_written = s->bytes_written,
                              .n_arrays = s->n_instances ? s->n_instances : 1});
-    struct fr_record *r = &now.of[i];
+    struct fr_record *r;
 
     if (i < 0)
         return false;
+    r = &now.of[i];
     if (!add_text(r, p, s) || (s->kind != FR_STEP_COPY && !add_lines(r, p, in, s))) {
         now.is_full = true;
         return false;
