@@ -109,7 +109,7 @@ def copied(values: Any) -> Any:
     try:
         return _Copier().copy(values)
     except Exception as error:
-        raise TypeError(f"estimate(): the arguments cannot be copied, so that the call leaves them alone: {error}") from error
+        raise TypeError(f"the arguments cannot be copied, so that the call would leave them alone: {error}") from error
 
 
 def arrays_bytes(o: Any, seen: dict[int, Any]) -> int:
@@ -249,5 +249,5 @@ def where_text(error: BaseException) -> str:
 def element(value: Any) -> Callable[[Any], bytes]:
     """The bytes of a number as an element of a dtype."""
     if not isinstance(value, (int, float, complex, numpy.generic)):
-        raise TypeError(f"estimate(): unknown is a number, or None, not {type(value).__name__}")
+        raise TypeError(f"unknown is a number, or None, not {type(value).__name__}")
     return lambda dtype: numpy.asarray(value).astype(dtype).tobytes()
