@@ -230,6 +230,17 @@ def test_a_report_with_html_is_displayed_where_there_is_a_kernel(ip, monkeypatch
     assert len(shown) == 1 and "kernel" in shown[0]
 
 
+def test_pages_show_the_text_of_cells(ip, monkeypatch):
+    shown = []
+    monkeypatch.setattr("IPython.display.display", shown.append)
+    monkeypatch.setattr(type(ip.shell), "kernel", object(), raising=False)
+    ip.run("def doubled(x):\n    return x * 2 + np.tanh(x)     # in a cell of its own")
+    ip.run("%%frit --profile\ny = doubled(x)\nz = np.exp(y).sum()")
+    page = shown[-1].html()
+    assert "# in a cell of its own" in page and "z = np.exp(y).sum()" in page and "its text is not there" not in page
+    assert re.search(r"<h1>Profile of In\[\d+\]</h1>", page)
+
+
 def test_where_it_computes(ip):
     ip.run("%%frit --device cpu\ny = x * 2")
     ip.run("%%frit --device=auto --explain\ny = x * 3")

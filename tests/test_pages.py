@@ -332,11 +332,35 @@ def test_source_that_is_gone_is_said_to_be():
     assert sources.parted("an unknown line") == ("", 0, "an unknown line")
 
 
+def test_every_rule_is_of_our_own_elements_and_goes_before_those_of_a_notebook(pages):
+    for kind in ("estimate", "part of an estimate"):
+        css = re.sub(r"/\*.*?\*/", "", re.search("<style>(.*?)</style>", pages[kind], re.S)[1], flags=re.S)
+        rules = [s.strip() for rule in re.findall(r"([^{}]+)\{[^{}]*\}", css) for s in re.sub(r"\([^()]*(\([^()]*\))?[^()]*\)", "", rule).split(",")]
+        assert len(rules) > 50 and all(".frit.frit.frit" in s for s in rules), rules
+
+
+def test_the_kernels_of_a_line_leave_room_for_its_code():
+    kernels = [sources.Kernel(f"kernel {i}", "map", [(f"{__file__}:2 in f", 1.0)], f"k{i}") for i in range(1, 30)]
+    text = sources.source(kernels, [sources.Line(f"{__file__}:2 in f", 1.0, "100%")])
+    assert re.search(r"kernel 1</a> <a[^>]*>kernel 2</a> <a[^>]*>kernel 3</a> and 26 more<", text) and text.count("import html") == 1
+
+
+def test_matrix_products_alone_are_called_so():
+    def f(x, w):
+        y = np.exp(-x) * x
+        return np.sort(y - y.mean(axis=0), axis=1) @ w
+    e = frit.estimate(f)(frit.ShapeDtype((2000, 500)), frit.ShapeDtype((500, 500)))
+    text, sorts = Reader(e.html()).text, {("kernel" if k.is_kernel else k.kind) for k in e.kernels}
+    assert sorts == {"kernel", "whole", "reduction"} and re.search(r"product \d+ whole over", text) and re.search(r"part \d+ reduction over", text)
+    assert not re.search(r"product \d+ reduction", text)
+
+
 # ---- colours
 
 def schemes():
     css = open(os.path.join(FOLDER, "page.css"), encoding="utf8").read()
-    light, dark = re.findall(r"\.frit \{ (--bg.*?)\}", css, re.S)
+    light, dark, of_notebooks = re.findall(r"\.frit \{\s+(--bg.*?)\}", css, re.S)
+    assert dark.split() == of_notebooks.split()
     return {name: dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", text)) for name, text in (("light", light), ("dark", dark))}
 
 
@@ -397,20 +421,57 @@ f.addEventListener("load", () => {{
 </script></body></html>"""
 
 
+# What JupyterLab, nbconvert and Jupyter Notebook say of everything in a cell's output.
+NOTEBOOK_CSS = """.its-output table { font-size: 12px; table-layout: fixed; margin: 0 auto 1em; border: none; }
+.its-output tr, .its-output th, .its-output td { text-align: right; vertical-align: middle; padding: .5em; border: none; white-space: normal; }
+.its-output tbody tr { background: white; } .its-output tbody tr:nth-child(odd) { background: #f5f5f5; }
+.its-output tbody tr:hover { background: #e1f5fe; } .its-output dl dt { float: left; clear: left; display: block; font-weight: bold; }
+.its-output dl dd { display: block; margin: 0 0 0 4em; } .its-output code { background-color: #eee; padding: 1px 5px; }
+.its-output h2:not(:first-child) { margin-top: 1em; font-weight: 400; } .its-output ol { padding-left: 2em; } .its-output ol > li { margin-top: 1em; }
+.its-output a { color: red; text-decoration: none; } .its-output p { text-align: left; margin: 0 0 1em; } .its-output svg { max-width: 100%; }"""
+COMPARE = """<!DOCTYPE html><html><head><style>{css}</style></head><body data-jp-theme-light="{light}">
+<div class="its-output" style="width: 900px">{page}</div><div class="own" style="width: 900px">{page}</div><script>
+const NAMES = ["display", "float", "textAlign", "whiteSpace", "backgroundColor", "color", "fontSize", "fontWeight", "paddingLeft", "marginTop",
+               "marginLeft", "borderBottomWidth", "tableLayout", "textDecorationLine"];
+const [a, b] = ["its-output", "own"].map((c) => [...document.querySelectorAll("." + c + " .frit, ." + c + " .frit *:not(svg, svg *)")]);
+const differ = new Set(), out = document.createElement("pre");
+a.forEach((e, i) => {{ for (const n of NAMES) if (getComputedStyle(e)[n] !== getComputedStyle(b[i])[n]) differ.add(e.tagName + " " + n); }});
+out.id = "found";
+out.textContent = JSON.stringify({{n: a.length, m: b.length, differ: [...differ], background: getComputedStyle(a[0]).backgroundColor}});
+document.body.append(out);
+</script></body></html>"""
+
+
+def shown_by_chromium(page, folder, scheme):
+    path = folder / "probe.html"
+    path.write_text(page)
+    done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr",
+                           f"--blink-settings=preferredColorScheme={'0' if scheme == 'dark' else '1'}", "--host-resolver-rules=MAP * ~NOTFOUND",
+                           "--window-size=1300,1000", f"--user-data-dir={folder}/profile", "--dump-dom", path.as_uri()],
+                          capture_output=True, text=True, timeout=120)
+    assert "CONSOLE" not in done.stderr, done.stderr
+    return json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)[1]))
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(CHROMIUM is None, reason="no chromium (Debian: apt-get install chromium)")
+@pytest.mark.parametrize("light", ["true", "false"])
+@pytest.mark.parametrize("kind", ["explanation", "estimate", "difference", "profile"])
+def test_rules_of_a_notebook_do_not_reach_it(pages, kind, light, tmp_path):
+    """Nor does the reader's scheme, where the notebook has one."""
+    text = pages["part of " + {"explanation": "an ", "estimate": "an ", "difference": "a ", "profile": "a "}[kind] + kind]
+    found = shown_by_chromium(COMPARE.format(css=NOTEBOOK_CSS, light=light, page=text), tmp_path, "dark" if light == "true" else "light")
+    assert found["n"] == found["m"] > 50 and found["differ"] == []
+    assert found["background"] == ("rgb(255, 255, 255)" if light == "true" else "rgb(15, 20, 26)")
+
+
 @pytest.mark.soak
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium (Debian: apt-get install chromium)")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("kind", ["explanation", "estimate", "difference", "profile", "general"])
 def test_in_a_browser(pages, kind, scheme, tmp_path):
     for width in (400, 1200):
-        path = tmp_path / "probe.html"
-        path.write_text(PROBE.format(width=width, page=html.escape(pages[kind])))
-        done = subprocess.run([CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr",
-                               f"--blink-settings=preferredColorScheme={'0' if scheme == 'dark' else '1'}", "--host-resolver-rules=MAP * ~NOTFOUND",
-                               "--window-size=1300,1000", f"--user-data-dir={tmp_path}/profile", "--dump-dom", path.as_uri()],
-                              capture_output=True, text=True, timeout=120)
-        found = json.loads(html.unescape(re.search(r'<pre id="found">(.*?)</pre>', done.stdout, re.S)[1]))
-        assert "CONSOLE" not in done.stderr, done.stderr
+        found = shown_by_chromium(PROBE.format(width=width, page=html.escape(pages[kind])), tmp_path, scheme)
         assert found["width"] <= width and found["errors"] == [] and found["loaded"] == [] and found["clipped"] == [], found
         assert found["background"] == ("rgb(15, 20, 26)" if scheme == "dark" else "rgb(255, 255, 255)") and found["focusable"]
         assert kind in ("difference", "general") or 2 <= found["hot"] < 1000

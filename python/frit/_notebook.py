@@ -17,6 +17,7 @@ from IPython.core.error import UsageError
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
 from . import _core, _install, _membrane
+from ._pages import sources
 from .accelerate import CallStats
 from .device import device
 
@@ -182,11 +183,11 @@ def _where(name: str | None) -> Any:
         raise UsageError(f"--device {name}: {e}") from e
 
 
-def _profiled(code: CodeType, names: dict[str, Any], show: Callable[[Any], None]) -> None:
+def _profiled(code: CodeType, names: dict[str, Any], title: str, show: Callable[[Any], None]) -> None:
     """A cell that raises is shown until then: somebody may have interrupted it because it took too long."""
     from ._profile import profile
 
-    p = profile()
+    p = profile(name=title)
     p.begin()
     try:
         _install.execute(code, names, CallStats())
@@ -206,7 +207,7 @@ def _execute(code: CodeType, names: dict[str, Any], report: str | None, title: s
     elif report == "estimate":
         show(_estimated(code, names, title))
     elif report == "profile":
-        _profiled(code, names, show)
+        _profiled(code, names, title, show)
     else:
         _install.execute(code, names, CallStats())
 
@@ -275,7 +276,10 @@ def load_ipython_extension(shell: Any) -> None:
     told = getattr(shell.compile, "format_code_name", lambda file: None)       # (old ones tell nothing)
 
     def name(file: str) -> str:
-        return file if (found := told(file)) is None else str(found[1])
+        if (found := told(file)) is None:
+            return file
+        sources.files[str(found[1])] = file
+        return str(found[1])
 
     shell.register_magics(FritMagics(shell))
     _core.site_name_files(name)

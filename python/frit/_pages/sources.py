@@ -11,6 +11,8 @@ from .charts import Bar, bars
 from .elements import Html, joined, scrolled, tag
 
 _AROUND = 2  # lines before and after those that are told of
+_MOST_KERNELS = 3  # of a line that are named, those first that take longest: the code is beside them
+files: dict[str, str] = {}  # where the text of a cell of a notebook is, by the name "In[3]" (_notebook.py)
 _WHERE = re.compile(r"(.*):(\d+) in (.*)", re.S)
 
 
@@ -41,7 +43,7 @@ def _block(
         numbers += [k for k in range(max(n - _AROUND, 1), n + _AROUND + 1) if k not in numbers]
     rows, last = [], 0
     for n in sorted(numbers):
-        code = linecache.getline(file, n).rstrip("\n")
+        code = linecache.getline(files.get(file, file), n).rstrip("\n")
         if not code and n not in found:
             continue
         if last and n > last + 1:
@@ -49,21 +51,23 @@ def _block(
         last = n
         line = found.get(n)
         own = keys.get(line.where, []) if line else []
-        links = [tag("a", names[k], href=f"#{k}") for k in own]
+        links: list[Any] = [tag("a", names[k], href=f"#{k}") for k in own[:_MOST_KERNELS]]
+        if len(own) > _MOST_KERNELS:
+            links.append(f"and {len(own) - _MOST_KERNELS} more")
         share = f"--share:{100 * line.value / most:.0f}%" if line and most else None
         rows.append(
             tag(
                 "tr",
                 tag("th", n, scope="row", class_="number"),
                 tag("td", line.text if line else "", class_="number", style=share),
-                tag("td", *(joined(" " if i else "", link) for i, link in enumerate(links))),
                 tag("td", tag("code", code or "(its text is not there)")),
+                tag("td", *(joined(" " if i else "", link) for i, link in enumerate(links))),
                 data_k=" ".join(own) or None,
                 class_="told" if line else None,
             )
         )
     what = f"{function}, {file}"
-    head = tag("thead", tag("tr", *(tag("th", c, scope="col") for c in ("line", "share", "runs in", "code"))))
+    head = tag("thead", tag("tr", *(tag("th", c, scope="col") for c in ("line", "share", "code", "runs in"))))
     return scrolled(tag("table", tag("caption", what), head, tag("tbody", *rows), class_="code"), what)
 
 
