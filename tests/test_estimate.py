@@ -226,6 +226,29 @@ def test_tensors_are_as_before():
     assert t.device == "cpu" and float(t.sum()) == 100 and float(frit.asarray(t).max()) == 1
 
 
+@pytest.mark.parametrize("dtype", [object, "S5", "U3", "M8[s]", "g", ">f8", [("a", "f4")]])
+def test_others_dtypes_have_no_arrays_without_data(dtype):
+    """There was no size to divide by, and the process ended."""
+    with pytest.raises(TypeError, match="are NumPy's: there are none without data"):
+        frit.ShapeDtype(3, dtype)
+
+
+def test_typical_mistakes_are_said():
+    assert frit.ShapeDtype(np.int64(3)).shape == frit.ShapeDtype([np.int64(3)]).shape == (3,)
+    for shape in (3.0, "f4", (2, 1.5), None):
+        with pytest.raises(TypeError, match="a shape is an int or a tuple of ints, not"):
+            frit.ShapeDtype(shape)
+    for name in ("estimate", "max_batch"):
+        with pytest.raises(TypeError, match=f"{name}\\(\\) takes a function, not array"):
+            getattr(frit, name)(np.ones(3))
+    e = frit.estimate(np.tanh)(frit.ShapeDtype(100_000))
+    with pytest.raises(TypeError, match="takes another Estimate, not 3"):
+        e.diff(3)
+    text = str(frit.estimate(lambda x: x if x.sum() > 0 else -x)(frit.ShapeDtype(100_000)))
+    assert "a value is needed, and the array has no data" in text and "unknown=1.0" in text
+    assert "800,000" in str(e.diff(e)) and "e+" not in str(e.diff(e))
+
+
 def test_what_the_function_raises_is_raised_and_all_is_as_before():
     before = frit.stats()["peak_bytes"]
 

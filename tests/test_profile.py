@@ -11,7 +11,7 @@ import pytest
 import frit
 from benchmarks import profiled
 from frit import _core, _trace, energy
-from frit._profile import Profile
+from frit._profile import Profile, at_peak_of
 
 from . import fake_gpu
 from .check import has_gpu_compiler
@@ -358,6 +358,10 @@ def test_one_at_a_time_and_errors_of_use():
         p.end()
     with pytest.raises(ValueError, match="events is how many"):
         frit.profile(events=-1)
+    with pytest.raises(TypeError, match=r"takes a function, not 'epoch'; its name is profile\(name=\.\.\.\)"):
+        frit.profile("epoch")
+    with pytest.raises(TypeError, match="takes another Profile, not 3"):
+        p.diff(3)
     with pytest.raises(ValueError, match=r"saved as \.json or \.html"):
         p.save("x.txt")
     with pytest.raises(ZeroDivisionError), frit.profile() as broken:
@@ -365,6 +369,25 @@ def test_one_at_a_time_and_errors_of_use():
         raise ZeroDivisionError
     assert runs(broken) > 0 and not _core.stats().get("recording")
     assert repr(p).startswith("<frit.Profile of what ran: ")
+
+
+def test_arrays_of_one_kind_at_the_peak_are_one_row():
+    def arrays(n):
+        return [frit.eval(frit.ones((100, 100)) * i) for i in range(n)]
+    with frit.profile() as p:
+        kept = [arrays(5), frit.eval(frit.ones(90_000) + 1)]
+    rows = at_peak_of(p.as_dict())
+    assert [n for n, _, _ in rows] == sorted((n for n, _, _ in rows), reverse=True) and kept
+    assert sum(n for n, _, _ in rows) == sum(a.bytes for a in p.at_peak) + p.temporary_bytes
+    assert any(n == 400_000 and what == "5 arrays float64 (100, 100)" for n, what, _ in rows), rows
+    assert "5 arrays float64 (100, 100) of " in str(p) and "5 arrays float64 (100, 100)" in p.html()
+
+
+def test_a_line_that_nobody_knows_has_no_at():
+    p = Profile()
+    p._sum([("evaluation", "others", 0, None, 0, 0, 2, 10, 10), ("handed", "sort", 0, "f.py:1 in f", 0, 0, 1, 10, 10)], 1.0)
+    text = str(p)
+    assert "other code, which may see the memory 2 times\n" in text + "\n" and "sort 1 time at f.py:1 in f: " in text
 
 
 def test_nothing_is_recorded_while_nobody_profiles():
@@ -505,8 +528,9 @@ def test_files_appear_whole(tmp_path):
     assert json.loads((tmp_path / "p.json").read_text())["traceEvents"]
     p.save(str(tmp_path / "p.html"))
     assert (tmp_path / "p.html").read_text().startswith("<!DOCTYPE html>")
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError) as missing:
         p.save(str(tmp_path / "no" / "p.json"))
+    assert missing.value.filename == str(tmp_path / "no" / "p.json"), "what the caller has named"
     assert sorted(os.listdir(tmp_path)) == ["p.html", "p.json"]
 
 

@@ -10,7 +10,7 @@ import numpy
 
 from . import _core, _machine
 from ._limits import Difference, bytes_of, first_array, max_batch
-from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, copied, element, where_text
+from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, asked_of, copied, element, where_text
 from ._rows import Kernel as Kernel, Layer, Line as Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
@@ -93,6 +93,8 @@ class Estimate:
 
     def diff(self, before: Estimate) -> Difference:
         """What this one has more than one before."""
+        if not isinstance(before, Estimate):
+            raise TypeError(f"diff() takes another Estimate, not {before!r}")
         return Difference(before.as_dict(), self.as_dict())
 
     def check(self, memory: int | str | None = None, axis: int = 0) -> None:
@@ -144,6 +146,7 @@ class Estimate:
                f"{bytes_text(self.bytes)} moved, {count_text(self.ops)} operations")
         if self.stopped:
             yield f"  ends early: {self.stopped}"
+            yield "    (unknown=1.0 takes such a value to be 1.0; values='all' computes what follows from arrays that are there)"
         for title, counts in (("handed to NumPy, of which the time and memory are not known", self.fallbacks),
                               ("values that Python needs", self.syncs)):
             if counts:
@@ -273,6 +276,8 @@ def estimate(function: Callable[..., Any], *, values: str = "small", unknown: An
 
     TypeError: arguments that cannot be copied. What the function raises itself is raised.
     """
+    asked_of("estimate", function)
+
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Estimate:
         return estimated(function, args, kwargs, values, unknown, machine)

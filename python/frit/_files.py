@@ -11,7 +11,9 @@ def write_whole(path: str, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename == temporary:
+            error.filename = path       # which the caller knows
         if os.path.exists(temporary):
             os.unlink(temporary)
         raise

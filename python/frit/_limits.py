@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from . import _core
-from ._meta import ShapeDtype
+from ._meta import ShapeDtype, asked_of
 from ._units import bytes_text
 
 def machine_bytes() -> int:
@@ -88,6 +88,8 @@ def max_batch(function: Callable[..., Any], axis: int = 0, memory: int | str | N
     as frit.estimate() says."""
     from ._estimate import estimated
 
+    asked_of("max_batch", function)
+
     def call(*args: Any, **kwargs: Any) -> int:
         most, first = bytes_of(memory), first_array([args, kwargs])
         if first is None or not -first.ndim <= axis < first.ndim:
@@ -145,7 +147,7 @@ class Difference:
         known = {k for k, _, _ in self.rows}
         if not set(tolerance) <= known:
             raise ValueError(f"check() knows {', '.join(sorted(known))}, not {', '.join(sorted(set(tolerance) - known))}")
-        grown = [f"{k} from {a:,.6g} to {b:,.6g}" for k, a, b in self.rows if k in tolerance and b > a * (1 + tolerance[k])]
+        grown = [f"{k} from {_number_text(a)} to {_number_text(b)}" for k, a, b in self.rows if k in tolerance and b > a * (1 + tolerance[k])]
         if grown:
             raise AssertionError(f"{self.after['name']} takes more than before: " + "; ".join(grown))
 
@@ -159,11 +161,16 @@ class Difference:
         return difference_part(self.before, self.after, self.rows)
 
     def __str__(self) -> str:
-        lines = [f"{'':18}{'before':>16}{'after':>16}{'ratio':>8}"]
-        lines += [f"{k:18}{a:16,.6g}{b:16,.6g}{b / a if a else 1 if a == b else float('inf'):8.3f}" for k, a, b in self.rows]
+        lines = [f"{'':18}{'before':>20}{'after':>20}{'ratio':>8}"]
+        lines += [f"{k:18}{_number_text(a):>20}{_number_text(b):>20}{b / a if a else 1 if a == b else float('inf'):8.3f}" for k, a, b in self.rows]
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _number_text(x: float) -> str:
+    """All digits of a whole number: of two that are nearly the same it is seen in which they differ."""
+    return f"{x:,.0f}" if x == int(x) else f"{x:,.6g}"
 
 
 def _number(e: dict[str, Any], what: str) -> int:

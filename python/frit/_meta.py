@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import io
 import math
+import operator
 import os
 import pickle
 import types
@@ -15,6 +16,13 @@ import numpy
 from . import _core
 
 META = "meta"
+
+
+def _ints(shape: Any) -> tuple[int, ...]:
+    try:
+        return tuple(map(operator.index, shape if isinstance(shape, (tuple, list)) else (shape,)))
+    except TypeError:
+        raise TypeError(f"ShapeDtype(): a shape is an int or a tuple of ints, not {shape!r}") from None
 
 
 class ShapeDtype:
@@ -31,7 +39,7 @@ class ShapeDtype:
         if order not in ("C", "F"):
             raise ValueError(f"ShapeDtype(): order is 'C' or 'F', not {order!r}")
         self.order = order
-        self.shape: tuple[int, ...] = (shape,) if isinstance(shape, int) else tuple(shape)
+        self.shape: tuple[int, ...] = _ints(shape)
         self.dtype: numpy.dtype[Any] = numpy.dtype(dtype)
         self._tensor()      # raises what is wrong with either
 
@@ -61,6 +69,11 @@ class ShapeDtype:
 
 
 # ---- what the function is called with ----
+
+def asked_of(what: str, function: Any) -> None:
+    if not callable(function):
+        raise TypeError(f"{what}() takes a function, not {function!r}")
+
 
 _KEPT: tuple[type, ...] = (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, numpy.ndarray, numpy.generic,
                            numpy.dtype, _core.Tensor)
@@ -243,7 +256,7 @@ def where_text(error: BaseException) -> str:
         if not code.co_filename.startswith((here, os.path.dirname(numpy.__file__))):
             found = f"{code.co_filename}:{trace.tb_lineno} in {code.co_qualname}"
         trace = trace.tb_next
-    return f" at {found}" if found else ""
+    return f", at {found}" if found else ""
 
 
 def element(value: Any) -> Callable[[Any], bytes]:

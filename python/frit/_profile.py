@@ -318,6 +318,8 @@ class Profile:
 
     def diff(self, before: Profile) -> Difference:
         """What this one has more than one before."""
+        if not isinstance(before, Profile):
+            raise TypeError(f"diff() takes another Profile, not {before!r}")
         return Difference(before.as_dict(), self.as_dict())
 
     def save(self, path: str) -> None:
@@ -354,8 +356,8 @@ class Profile:
                    f"{bytes_text(k.bytes):>11}  {k.kind} over {k.shape}: {text}")
         yield from _more(self.kernels, 20, "kernels")
         for title, rows in (("line", [(at.us, at.where) for at in self.lines]),
-                            ("handed to NumPy", [(h.us, f"{h.name} {h.calls} times at {h.where}: {h.why}") for h in self.handed]),
-                            ("computed for", [(e.us, f"{WHY.get(e.why, e.why)} {e.times} times at {e.where}")
+                            ("handed to NumPy", [(h.us, f"{h.name} {_times(h.calls, h.where)}: {h.why}") for h in self.handed]),
+                            ("computed for", [(e.us, f"{WHY.get(e.why, e.why)} {_times(e.times, e.where)}")
                                               for e in self.evaluations])):
             if rows:
                 yield f"       time  {title}"
@@ -366,12 +368,12 @@ class Profile:
         if any(x.children for x in layers):
             yield "       time  layer"
             yield from _layer_lines(layers, 0)
-        if self.at_peak:
+        held = at_peak_of(self.as_dict())
+        if held:
             yield f"      bytes  largest arrays of the {bytes_text(self.peak_bytes)} at the peak"
-        if self.temporary_bytes:
-            yield f"  {bytes_text(self.temporary_bytes):>9}  temporaries of one evaluation"
-        for a in self.at_peak[:8]:
-            yield f"  {bytes_text(a.bytes):>9}  {a.dtype} {a.shape} of {a.where}"
+        for n, what, where in held[:8]:
+            yield f"  {bytes_text(n):>9}  {what}{where and f' of {where}'}"
+        yield from _more(held, 8, "lines")
         if self.n_lost:
             yield f"{self.n_lost} events are in the sums alone: profile(events=) keeps more"
         for process in self.processes:
@@ -380,6 +382,21 @@ class Profile:
 
 def _sorted(rows: Iterator[Any]) -> list[Any]:
     return sorted(rows, key=lambda x: -x.us)
+
+
+def _times(n: int, where: str) -> str:
+    return f"{n} time{'' if n == 1 else 's'}{where and f' at {where}'}"
+
+
+def at_peak_of(p: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """(bytes, what, line) of the arrays of a Profile.as_dict() at its peak, the most first; arrays of one kind are one row."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for a in p["at_peak"]:
+        found.setdefault((f"{a['dtype']} {tuple(a['shape'])}", a["where"]), []).append(a["bytes"])
+    rows = [(sum(n), f"{len(n)} arrays {what}" if len(n) > 1 else what, where) for (what, where), n in found.items()]
+    if p["temporary_bytes"]:
+        rows.append((p["temporary_bytes"], "temporaries of one evaluation", ""))
+    return sorted(rows, key=lambda row: -row[0])
 
 
 def _more(rows: list[Any], n: int, what: str) -> Iterator[str]:
@@ -483,5 +500,7 @@ def profile(function: Callable[..., Any] | None = None, *, name: str = "", event
     RuntimeError, when it begins: another profile or estimate has begun and not ended. On a GPU each evaluation is waited for, so
     that its time is known.
     """
+    if function is not None and not callable(function):
+        raise TypeError(f"profile() takes a function, not {function!r}; its name is profile(name=...)")
     p = Profile(name, events, processes)
     return p if function is None else p(function)

@@ -244,7 +244,7 @@ copy_out(const struct fr_backend *self, void *host, const void *from, size_t n_b
     if ((bytes = find(from, n_bytes)))
         memcpy(host, bytes, n_bytes);
     pthread_mutex_unlock(&lock);
-    return bytes || n_bytes == 0 ? FR_OK : fr_fail(err, FR_ENODATA, "the array has no data: what is on the device \"meta\" is not computed");
+    return bytes || n_bytes == 0 ? FR_OK : fr_fail(err, FR_ENODATA, "a value is needed, and the array has no data (device \"meta\")");
 }
 
 static fr_status

@@ -431,7 +431,7 @@ meta_like(PyObject *module, PyObject *args)
     PyObject        *shape, *type, *array;
     int              columns;
     int64_t          dims[FR_MAX_DIMS], strides[FR_MAX_DIMS], size, n = 1;
-    int              ndim;
+    int              ndim, known;
     fr_dtype         dtype;
     struct without  *w;
     struct fr_tensor t;
@@ -440,8 +440,10 @@ meta_like(PyObject *module, PyObject *args)
 
     (void)module;
     if (!PyArg_ParseTuple(args, "OOOp", &shape, &type, &array, &columns) || fr_args_dims(shape, false, &ndim, dims) < 0 ||
-        fr_numpy_to_dtype(type, FR_F64, &dtype) < 0)
+        (known = fr_numpy_to_dtype(type, FR_F64, &dtype)) < 0)
         return NULL;
+    if (!known)
+        return PyErr_Format(PyExc_TypeError, "arrays of %R are NumPy's: there are none without data", type);
     size = fr_dtype_size(dtype);
     if (fr_errors_check(fr_dims_count(ndim, dims, (int)size, &n, &err), &err) < 0)
         return NULL;

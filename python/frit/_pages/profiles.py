@@ -46,9 +46,8 @@ def _handed(p: dict[str, Any]) -> Html | None:
 def _memory(p: dict[str, Any]) -> Html | None:
     if not p["memory"]:
         return None
-    lives = [Life(f"{a['dtype']} {tuple(a['shape'])}", a["bytes"], a["where"]) for a in p["at_peak"]]
-    if p["temporary_bytes"]:
-        lives.append(Life("temporaries of one evaluation", p["temporary_bytes"], ""))
+    from .._profile import at_peak_of
+    lives = [Life(what, n, where) for n, what, where in at_peak_of(p)]
     points = [(us / 1000, float(n)) for us, n in p["memory"]]
     return section("Memory of arrays", curve(points, "Memory of frit's arrays", "ms", bytes_text, lives))
 
