@@ -88,7 +88,7 @@ def test_the_parts_of_the_time_add_up_and_counts_are_those_of_stats():
     (call,) = p.calls
     assert (call.name, call.calls) == ("step", 20) and 0 < call.python_us < call.us <= p.us
     lines = {at.where: at.us for at in p.lines}
-    assert sum(lines.values()) == pytest.approx(sum(k.us for k in p.kernels) + sum(h.us for h in p.handed))
+    assert sum(lines.values()) == pytest.approx(sum(x.us for x in (*p.kernels, *p.handed, *p.others)))
     assert p.bytes == sum(k.runs * (k.bytes_read + k.bytes_written) for k in p.kernels)
 
 
@@ -179,6 +179,32 @@ def test_the_line_that_costs_is_named():
     assert p.lines[0].where.endswith(f"{f.__wrapped__.__code__.co_firstlineno + 3} in {f.__qualname__}"), p
     assert p.lines[0].us > 0.8 * sum(at.us for at in p.lines)
     assert max(p.parts, key=p.parts.get) == "handed to NumPy"
+
+
+def test_functions_of_others_are_named_at_their_lines():
+    """What a random generator takes is not the line's that reads its numbers, nor Python's."""
+    import json
+
+    @frit.accelerate
+    def run(rng, n):
+        z = rng.standard_normal(n)
+        y = z * 2 + 1
+        try:
+            json.loads("[")
+        except ValueError:
+            y = y + 1
+        return sorted([y.sum(), 1.0], key=lambda v: -float(frit.eval(v + 1)))
+    with frit.profile() as p:
+        run(np.random.default_rng(1), 100_000)
+    first = run.__wrapped__.__code__.co_firstlineno
+    found = {o.name: (o.calls, o.where) for o in p.others}
+    assert found["numpy.Generator.standard_normal"] == (1, f"{__file__}:{first + 2} in {run.__qualname__}")
+    assert found["json.loads"] == (1, f"{__file__}:{first + 5} in {run.__qualname__}")
+    assert p.parts["functions of others"] == pytest.approx(sum(o.us for o in p.others))
+    assert sum(p.parts.values()) == pytest.approx(p.us) and all(us >= 0 for us in p.parts.values())
+    assert {at.where for at in p.lines} >= {where for _, where in found.values()}
+    assert sum(e.kind == "others" for e in p.events) == sum(o.calls for o in p.others)
+    assert "numpy.Generator.standard_normal 1 time at" in str(p) and "Functions of others" in p.html()
 
 
 def test_what_is_computed_later_belongs_to_the_scope_in_which_it_was_written():
@@ -705,7 +731,7 @@ def test_as_dict_is_made_of_plain_things_and_traces_of_that():
         step(LAYERS, X)
     d = json.loads(json.dumps(p.as_dict()))
     assert isinstance(p, Profile) and _trace.trace(d)["traceEvents"]
-    assert {"kernels", "lines", "layers", "parts", "calls", "evaluations", "handed", "memory", "at_peak", "events"} <= set(d)
+    assert {"kernels", "lines", "layers", "parts", "calls", "evaluations", "handed", "others", "memory", "at_peak", "events"} <= set(d)
     for k in d["kernels"]:
         assert k["us"] > 0 and k["runs"] > 0 and (k["share_of_limit"] is None or 0 < k["share_of_limit"] <= 1)
         assert sum(share for _, _, share in k["places"]) == pytest.approx(1) or not k["places"]

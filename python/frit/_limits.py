@@ -147,7 +147,8 @@ class Difference:
         known = {k for k, _, _ in self.rows}
         if not set(tolerance) <= known:
             raise ValueError(f"check() knows {', '.join(sorted(known))}, not {', '.join(sorted(set(tolerance) - known))}")
-        grown = [f"{k} from {_number_text(a)} to {_number_text(b)}" for k, a, b in self.rows if k in tolerance and b > a * (1 + tolerance[k])]
+        grown = [f"{k} from {_number_text(a)} to {_number_text(b)}" for k, a, b in self.rows
+                 if k in tolerance and b > a * (1 + tolerance[k])]
         if grown:
             raise AssertionError(f"{self.after['name']} takes more than before: " + "; ".join(grown))
 
@@ -162,7 +163,9 @@ class Difference:
 
     def __str__(self) -> str:
         lines = [f"{'':18}{'before':>20}{'after':>20}{'ratio':>8}"]
-        lines += [f"{k:18}{_number_text(a):>20}{_number_text(b):>20}{b / a if a else 1 if a == b else float('inf'):8.3f}" for k, a, b in self.rows]
+        for k, a, b in self.rows:
+            ratio = b / a if a else 1 if a == b else float("inf")
+            lines.append(f"{k:18}{_number_text(a):>20}{_number_text(b):>20}{ratio:8.3f}")
         return "\n".join(lines)
 
     __repr__ = __str__

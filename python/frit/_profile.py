@@ -23,9 +23,10 @@ from ._units import bytes_text, count_text, time_text
 _KEPT = 1 << 16         # spans, of 48 bytes each
 _VARIABLE = "FRIT_TRACE"
 # What a kind of span is called among the parts of the time, where that is not its name.
-_PARTS = {"kernel": "kernels", "evaluation": "finding plans and memory", "handed": "handed to NumPy", "plan": "making plans",
-          "wait": "waiting for compiled code", "turn": "waiting for other threads", "loop": "loops without Python",
-          "copy": "copies between devices", "call": "Python", "scope": "Python"}
+_PARTS = {"kernel": "kernels", "evaluation": "finding plans and memory", "handed": "handed to NumPy",
+          "others": "functions of others", "plan": "making plans", "wait": "waiting for compiled code",
+          "turn": "waiting for other threads", "loop": "loops without Python", "copy": "copies between devices",
+          "call": "Python", "scope": "Python"}
 _running: Profile | None = None
 _lock = threading.Lock()
 
@@ -38,6 +39,15 @@ class Handed(NamedTuple):
     calls: int
     us: float               # without what was computed for its arguments
     why: str                # frit did not do it
+
+
+class Other(NamedTuple):
+    """A function of another package or of Python's library that an accelerated function called, from one line."""
+
+    name: str               # "numpy.Generator.normal", "time.sleep"
+    where: str
+    calls: int
+    us: float               # without what frit computed within it
 
 
 class Evaluation(NamedTuple):
@@ -62,7 +72,7 @@ class Call(NamedTuple):
 class Event(NamedTuple):
     """One thing that took time."""
 
-    kind: str               # "kernel", "evaluation", "handed", "plan", "compile", "wait", "turn", "loop", "call", "scope", "copy"
+    kind: str               # a row of csrc/base/span.def: "kernel", "evaluation", "handed", "others", "plan", "compile", "wait"
     name: str
     begin_us: float         # since the profile began
     us: float
@@ -98,6 +108,7 @@ class Profile:
     calls           accelerated functions
     evaluations     why, where and how often pending arrays were computed
     handed          NumPy functions that were called, why, and what they took
+    others          functions of other packages and of Python's library that accelerated functions called, and what they took
     compiles        (what, how many, us) of kernels "compiled", "from disk" or "left to the interpreter", beside all else
     memory          (us, bytes) of arrays of frit's in use, as a curve; peak_bytes is its highest
     at_peak         the largest arrays at that time
@@ -122,6 +133,7 @@ class Profile:
         self.calls: list[Call] = []
         self.evaluations: list[Evaluation] = []
         self.handed: list[Handed] = []
+        self.others: list[Other] = []
         self.compiles: list[tuple[str, int, float]] = []
         self.memory: list[tuple[float, int]] = []
         self.at_peak: list[Array] = []
@@ -225,10 +237,11 @@ class Profile:
         calls: dict[tuple[str, str], list[float]] = {}
         evaluations: dict[tuple[str, str], list[float]] = {}
         handed: dict[tuple[str, str], list[float]] = {}
+        others: dict[tuple[str, str], list[float]] = {}
         compiles: dict[str, list[float]] = {}
         scopes: dict[str, list[float]] = {}
         kept: dict[str, dict[Any, list[float]]] = {"call": calls, "evaluation": evaluations, "handed": handed,
-                                                   "compile": compiles, "scope": scopes}
+                                                   "others": others, "compile": compiles, "scope": scopes}
         for kind, name, _, where, thread, number, n, ticks, own in sums:
             if thread == 0:
                 part = _PARTS.get(kind, kind)
@@ -245,16 +258,18 @@ class Profile:
         self.evaluations = _sorted(Evaluation(why or "others", where, int(n), us)
                                    for (why, where), (n, us, _) in evaluations.items())
         self.handed = _sorted(Handed(name, where, int(n), own, _why(name)) for (name, where), (n, _, own) in handed.items())
+        self.others = _sorted(Other(name, where, int(n), own) for (name, where), (n, _, own) in others.items())
         self.compiles = [(what, int(n), us) for what, (n, us, _) in compiles.items()]
         self._scopes = [(path, int(n), us) for path, (n, us, _) in scopes.items()]
 
     @property
     def lines(self) -> list[Line]:
-        """Lines of the user's code, with their part of the kernels and the NumPy functions that they called, longest first."""
+        """Lines of the user's code, with their part of the kernels and what they called of NumPy's and others', longest first."""
         found = {at.where: at for at in lines_of(self.kernels)}
-        for h in self.handed:
-            before = found.get(h.where, Line(h.where, 0.0, 0.0, 0.0))
-            found[h.where] = before._replace(us=before.us + h.us)
+        called = [(h.where, h.us) for h in self.handed] + [(o.where, o.us) for o in self.others]
+        for where, us in called:
+            before = found.get(where, Line(where, 0.0, 0.0, 0.0))
+            found[where] = before._replace(us=before.us + us)
         return sorted(found.values(), key=lambda at: -at.us)
 
     @property
@@ -297,7 +312,7 @@ class Profile:
         """All of it as plain dicts, lists and numbers, for json or pandas.DataFrame(p.as_dict()["kernels"])."""
         plain = ("name", "us", "parts", "peak_bytes", "temporary_bytes", "bytes", "ops", "joules", "joules_source", "machine",
                  "limits", "pid", "begin_ns", "n_lost", "counts", "fallbacks", "syncs", "memory", "compiles", "processes")
-        rows = ("calls", "evaluations", "handed", "at_peak", "lines", "events")
+        rows = ("calls", "evaluations", "handed", "others", "at_peak", "lines", "events")
         return {**{k: getattr(self, k) for k in plain}, **{k: [x._asdict() for x in getattr(self, k)] for k in rows},
                 "kernels": [{**k._asdict(), "share_of_limit": k.share_of_limit, "joules": self.joules_of(k)}
                             for k in self.kernels],
@@ -357,6 +372,7 @@ class Profile:
         yield from _more(self.kernels, 20, "kernels")
         for title, rows in (("line", [(at.us, at.where) for at in self.lines]),
                             ("handed to NumPy", [(h.us, f"{h.name} {_times(h.calls, h.where)}: {h.why}") for h in self.handed]),
+                            ("functions of others", [(o.us, f"{o.name} {_times(o.calls, o.where)}") for o in self.others]),
                             ("computed for", [(e.us, f"{WHY.get(e.why, e.why)} {_times(e.times, e.where)}")
                                               for e in self.evaluations])):
             if rows:

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/span.h"
 #include "bind/accelerate/membrane.h"
 #include "bind/tensor/tensor.h"
 
@@ -463,6 +464,7 @@ struct outside {
     PyObject      *what;
     PyObject      *parts;      /* dict: name -> the Outside of that attribute; NULL: none yet */
     vectorcallfunc vectorcall;
+    struct fr_span_known span; /* its name, while somebody profiles */
 };
 
 static PyTypeObject *outside_type;
@@ -477,11 +479,39 @@ prints_without_data(PyObject *func)
     return builtins && func == PyDict_GetItemString(PyModule_GetDict(builtins), "print");
 }
 
-static PyObject *
-outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+/* Ends the span of a call, under a name such as "pandas.DataFrame.groupby". An exception that is set stays. */
+static FR_COLD void
+end_span(const struct fr_span_mark *mark, struct outside *o)
 {
-    PyObject  *func = ((struct outside *)self)->what;
-    Py_ssize_t n = PyVectorcall_NARGS(nargsf), n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
+    PyObject   *type, *value, *trace, *module, *name;
+    const char *of, *text;
+    char        whole[160];
+
+    PyErr_Fetch(&type, &value, &trace);
+    if (!fr_span_knows(&o->span)) {
+        if (!(name = PyObject_GetAttrString(o->what, "__qualname__"))) {
+            PyErr_Clear();
+            name = PyObject_GetAttrString((PyObject *)Py_TYPE(o->what), "__qualname__");
+        }
+        if (!(module = PyObject_GetAttrString(o->what, "__module__")))
+            PyErr_Clear();
+        text = name && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+        of = module && PyUnicode_Check(module) ? PyUnicode_AsUTF8(module) : NULL;
+        if (!of || strcmp(of, "builtins") == 0)
+            of = "";
+        snprintf(whole, sizeof whole, "%.*s%s%s", (int)strcspn(of, "."), of, *of ? "." : "", text ? text : "a call");
+        fr_span_know(&o->span, whole);
+        Py_XDECREF(name);
+        Py_XDECREF(module);
+    }
+    fr_span_end(mark, FR_SPAN_others, o->span.name, FR_SITE_LINE(fr_site_here()), 0);
+    PyErr_Restore(type, value, trace);
+}
+
+static PyObject *
+call_outside(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    Py_ssize_t n_all = n + (names ? PyTuple_GET_SIZE(names) : 0);
     PyObject  *result;
 
     if (fr_fallback_composed(func, args, n, names, &result))
@@ -492,6 +522,22 @@ outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObjec
         if (fr_is_tensor(args[i]) || is_container(args[i]))
             return result_of(call_shown(func, args, n, names));
     return settle(func, args, n_all) ? result_of(PyObject_Vectorcall(func, args, (size_t)n, names)) : NULL;
+}
+
+static PyObject *
+outside_vectorcall(PyObject *self, PyObject *const *args, size_t nargsf, PyObject *names)
+{
+    struct outside           *o = (struct outside *)self;
+    const struct fr_span_mark mark = fr_span_begin();
+    PyObject                 *result;
+
+    if (FR_LIKELY(mark.begin == 0))
+        return call_outside(o->what, args, PyVectorcall_NARGS(nargsf), names);
+    Py_INCREF(self);    /* it may be gone when the call ends */
+    result = call_outside(o->what, args, PyVectorcall_NARGS(nargsf), names);
+    end_span(&mark, o);
+    Py_DECREF(self);
+    return result;
 }
 
 bool

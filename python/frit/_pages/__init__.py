@@ -279,9 +279,10 @@ def kernel_parts(
         for i, k in enumerate(order)
     ]
     where = [(at["where"], at["us"]) for at in lines]
+    of_lines = max(total, sum(us for _, us in where))  # with what they called beside kernels
     out = [
         section("Time by function", function_bars(where, "Functions, those first that take longest", time_text)),
-        section("Source beside kernels", source(shown, [Line(w, us, f"{us / total:.1%}") for w, us in where])),
+        section("Source beside kernels", source(shown, [Line(w, us, f"{us / of_lines:.1%}") for w, us in where])),
     ]
     if limits and order:
         out.append(

@@ -9,7 +9,7 @@ from .charts import Bar, Life, bars, curve, timeline
 from .elements import Html, facts, section, table, tag
 
 _EVENTS = 2000      # that a timeline shows: those that took longest
-_ROWS = ("scope", "call", "evaluation", "kernel", "handed", "loop", "plan", "wait", "turn", "copy", "compile")
+_ROWS = ("scope", "call", "evaluation", "kernel", "handed", "others", "loop", "plan", "wait", "turn", "copy", "compile")
 
 
 def _share(us: float, all_us: float) -> str:
@@ -41,6 +41,12 @@ def _handed(p: dict[str, Any]) -> Html | None:
     rows = [Bar(h["name"], h["us"], (time_text(h["us"]), f"{h['calls']:,}", h["why"], h["where"])) for h in p["handed"]]
     return section("Handed to NumPy", bars(rows, "Functions of NumPy's, those first that take longest",
                                            ("function", "time", "calls", "because", "line"), 2)) if rows else None
+
+
+def _others(p: dict[str, Any]) -> Html | None:
+    rows = [Bar(o["name"], o["us"], (time_text(o["us"]), f"{o['calls']:,}", o["where"])) for o in p["others"]]
+    caption = "Functions of other packages and of Python's library, those first that take longest"
+    return section("Functions of others", bars(rows, caption, ("function", "time", "calls", "line"), 2)) if rows else None
 
 
 def _memory(p: dict[str, Any]) -> Html | None:
@@ -88,7 +94,7 @@ def profile_content(p: dict[str, Any], kernels: Sequence[Any]) -> tuple[str, str
         section("Accelerated functions", bars(calls, "Calls of accelerated functions",
                                               ("function", "time", "in Python", "calls", "called at"), 1)) if calls else None,
         *kernels,
-        _handed(p), _evaluations(p), _memory(p), _when(p),
+        _handed(p), _others(p), _evaluations(p), _memory(p), _when(p),
         section("Other processes", table(["process", "what", "time", "kernels"], processes, "Begun meanwhile", {2, 3}))
         if processes else None,
     ]
