@@ -15,7 +15,8 @@ import frit
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CASES = sorted((ROOT / "tests/golden").glob("*/*.ir"))
-SOURCES = ["base/*.c", "core/*.c", "ir/*.c", "passes/*.c", "jit/lower.c", "jit/loop.c", "backends/cpu/schedule*.c",
+SOURCES = ["base/*.c", "core/*.c", "ir/*.c", "passes/*.c", "jit/lower.c", "jit/loop.c", "jit/work.c", "jit/micro.c", "jit/recipe*.c",
+           "backends/expect.c", "backends/cpu/schedule*.c",
            "runtime/plan.c", "runtime/kernels.c", "runtime/verify.c", "runtime/band*s.c", "runtime/band_place.c",
            "runtime/gather.c"]
 MARK = "# expect:\n"

@@ -23,7 +23,7 @@ CPU = ("program", "pairs", "describe", "interp", "interp_long", "space", "shape"
 def link(out, *how):
     made = block_kernels(LEVEL, *APART, *MARCH)
     made += objects(in_csrc("backends/cpu/reduce.inc.c", "backends/cpu/shuffle.inc.c"), *APART, f"-DFR_LEVEL={LEVEL}", *MARCH)
-    made += objects(in_csrc("backends/hooks.c", "jit/emit_text.c", *MICRO_CODE, *REFERENCE, *(f"backends/cpu/{f}.c" for f in CPU)),
+    made += objects(in_csrc("backends/hooks.c", "backends/expect.c", "jit/emit_text.c", "jit/work.c", *MICRO_CODE, *REFERENCE, *(f"backends/cpu/{f}.c" for f in CPU)),
                     *APART)
     made += objects([os.path.join(ROOT, "tests/c/test_launch.c")], *APART, f"-DTEST_LEVEL={LEVEL}", *how)
     subprocess.run([os.environ.get("CC", "cc"), *how, "-o", out, *made, "-lm", "-lpthread"], check=True)

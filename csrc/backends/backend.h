@@ -36,6 +36,7 @@ enum { FR_LAUNCH_AXES = 32 };
 /* A nest and what the backend has made of it, behind this. Plans share it. */
 struct fr_kernel {
     struct fr_nest   *nest;
+    double            element_ps, row_ps; /* what they are expected to take (expect.h) */
     fr_device         device;   /* whose it is */
     uint64_t          key;      /* a hash of both; this and the rest is runtime/kernels.c's */
     struct fr_kernel *next;
@@ -254,7 +255,7 @@ struct fr_backend {
     void      (*unbind)(void *kept);
     /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
      * is. */
-    void      (*kernel_ran)(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);
+    void      (*kernel_ran)(struct fr_kernel *, uint64_t us);
     /* Waits until whatever was asked for has come. FR_EINTR */
     fr_status (*kernel_wait)(struct fr_kernel *, struct fr_err *);
     bool      (*kernel_is_compiled)(const struct fr_kernel *);

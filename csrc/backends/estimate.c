@@ -4,7 +4,7 @@
 
 #include "base/tune.h"
 
-/* So many times longer than a plain operation takes a division, and an exponential (backends/cpu/describe.c). */
+/* So many times longer than a plain operation takes a division, and an exponential. */
 enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
 /* The same on a GPU: bounds that measured kernels of memory's speed leave open (benchmarks.neusight). */
 enum { GPU_SLOW_TIMES = 16, GPU_COSTLY_TIMES = 50 };

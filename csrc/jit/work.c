@@ -1,7 +1,7 @@
 /* jit/work.c -- see work.h. */
 #include "jit/work.h"
 
-#include <string.h>
+#include <pthread.h>
 
 #include "base/alloc.h"
 #include "jit/recipe.h"
@@ -20,7 +20,7 @@ is_before(const struct fr_mcode *code, size_t i, const uint8_t *before, unsigned
 }
 
 /* What the result of micro code takes that begins with its arguments; bit k of `same`: argument k is one for all elements. */
-static void
+static fr_status
 count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsigned same, struct fr_nest_share *out)
 {
     uint8_t *needed = code->st == FR_OK ? fr_calloc(code->n + 1, 2) : NULL, *before;
@@ -28,7 +28,7 @@ count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsi
 
     if (!ready) {
         fr_free(needed);
-        return;
+        return FR_ENOMEM;
     }
     before = needed + code->n + 1;
     needed[result->re] = 1;
@@ -55,6 +55,51 @@ count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsi
     out->latency += fr_dtype_is_complex(d) && ready[result->im] > ready[result->re] ? ready[result->im] : ready[result->re];
     fr_free(ready);
     fr_free(needed);
+    return FR_OK;
+}
+
+/* ---- what is known of operations already: micro code takes microseconds to make ----
+ *
+ * Plans are made on two threads; runtime/planner.c also keeps this lock from being held over a fork. */
+
+enum { N_KNOWN = 256 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct known {
+    uint64_t             key; /* 0: nothing */
+    struct fr_nest_share share;
+} known[N_KNOWN];
+
+static void
+add_share(struct fr_nest_share *to, const struct fr_nest_share *from)
+{
+    for (int k = 0; k < FR_N_WORK_KINDS; k++)
+        to->kind[k] += from->kind[k];
+    to->loaded += from->loaded;
+    to->stored += from->stored;
+    to->latency += from->latency;
+}
+
+static bool
+find_known(uint64_t key, struct fr_nest_share *out)
+{
+    const struct known *at = &known[key * 0x9e3779b97f4a7c15u >> 56];
+    bool                is;
+
+    _Static_assert(N_KNOWN == 1 << 8, "of which a hash has 8 bits");
+    pthread_mutex_lock(&lock);
+    if ((is = at->key == key))
+        add_share(out, &at->share);
+    pthread_mutex_unlock(&lock);
+    return is;
+}
+
+static void
+note_known(uint64_t key, const struct fr_nest_share *share)
+{
+    pthread_mutex_lock(&lock);
+    known[key * 0x9e3779b97f4a7c15u >> 56] = (struct known){key, *share};
+    pthread_mutex_unlock(&lock);
 }
 
 static fr_status
@@ -66,24 +111,33 @@ count_op(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     const bool            in_floats = !casts && compute == FR_F16 && fr_recipe_half_use((fr_op)in->op) != FR_HALF_BITS;
     struct fr_mcode       code = {0};
     struct fr_mnum        x[3] = {{0, 0}}, result = {0, 0};
+    struct fr_nest_share  share = {0};
     unsigned              same = 0;
+    uint64_t              key;
     fr_status             st;
 
+    for (int k = 0; k < fr_nest_n_args(in); k++)
+        same |= (unsigned)(in->level == FR_LEVEL_FULL && nest->insts[in->a[k]].level != FR_LEVEL_FULL) << k;
+    key = UINT64_C(1) << 63 | (uint64_t)same << 24 | (uint64_t)in->dtype << 16 | (uint64_t)compute << 8 | (uint64_t)in->op;
+    if (find_known(key, out))
+        return FR_OK;
     for (int k = 0; k < fr_nest_n_args(in); k++) {
         fr_dtype d = casts ? compute : fr_op_arg((fr_op)in->op, k, compute);
 
-        same |= (unsigned)(in->level == FR_LEVEL_FULL && nest->insts[in->a[k]].level != FR_LEVEL_FULL) << k;
         x[k] = fr_m_number(&code, FR_M_INPUT, in_floats && d == FR_F16 ? FR_F32 : d, k);
     }
     st = casts       ? fr_recipe_cast(&code, compute, in->dtype, x[0], &result)
          : in_floats ? fr_recipe_half(&code, (fr_op)in->op, x, &result)
                      : fr_recipe_op(&code, (fr_op)in->op, compute, x, &result);
     if (st == FR_OK)
-        count_code(&code, &result, in->dtype, same, out);
-    st = code.st;
-    out->kind[FR_WK_HALF] += in_floats; /* it is rounded */
+        st = count_code(&code, &result, in->dtype, same, &share);
     fr_mcode_clear(&code);
-    return st;
+    if (st != FR_OK)
+        return st;
+    share.kind[FR_WK_HALF] += in_floats; /* it is rounded */
+    note_known(key, &share);
+    add_share(out, &share);
+    return FR_OK;
 }
 
 /* A load or a store of an element. */

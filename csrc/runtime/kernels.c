@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "backends/expect.h"
 #include "base/env.h"
 #include "runtime/plan.h"
 
@@ -72,6 +73,10 @@ fr_kernel_get(fr_device device, const struct fr_nest *nest, struct fr_kernel **o
         return FR_OK;
     if ((st = fr_backend_of(device)->kernel_new(fr_backend_of(device), nest, &k, err)) != FR_OK)
         return st;
+    if ((st = fr_expect_kernel(k, err)) != FR_OK) {
+        fr_backend_of(device)->kernel_free(k);
+        return st;
+    }
     k->device = device;
     k->key = key;
     k->refs = 1;

@@ -8,7 +8,7 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
-enum { FEW_WORK = 1 << 18,        /* elements times instructions: a fraction of a millisecond */
+enum { FEW_PS = 200000000,
        FEW_BYTES = 1 << 20 };
 
 bool fr_known_all;
@@ -27,7 +27,7 @@ known_bytes(const struct fr_plan *p, int64_t n_temporary)
     const int64_t most = fr_known_all ? INT64_MAX / 2 : FEW_BYTES;
     int64_t       n = n_temporary;
 
-    if (p->work > FEW_WORK && !fr_known_all)
+    if (p->ps > FEW_PS && !fr_known_all)
         return 0;
     for (int i = 0; i < p->n_leaves; i++) {
         const int node = p->placed[i];

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backends/expect.h"
 #include "base/alloc.h"
 #include "base/env.h"
 #include "passes/memory.h"
@@ -133,6 +134,14 @@ room_for_instance(struct fr_arena *arena, struct fr_step *s)
     return true;
 }
 
+/* One thread is expected to take so much longer. */
+static void
+expect(struct fr_plan *p, struct fr_step *s, int64_t ps)
+{
+    s->ps = s->ps < INT64_MAX - ps ? s->ps + ps : INT64_MAX;
+    p->ps = p->ps < INT64_MAX - ps ? p->ps + ps : INT64_MAX;
+}
+
 /* Adds the lowered group as one more instance of the step's kernel. */
 static fr_status
 add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, int group)
@@ -182,13 +191,7 @@ add_instance(struct planner *z, struct fr_step *s, const struct fr_lowered *l, i
     s->scalar[s->n_instances] = scalar;
     s->group[s->n_instances] = group;
     s->n_instances++;
-    {
-        int64_t work = l->n_rows * l->n_inner * (int64_t)l->nest.n_insts;
-
-        for (int a = 0; a < l->n_outer; a++)
-            work *= l->outer[a];
-        z->p->work += work;
-    }
+    expect(z->p, s, s->kind == FR_STEP_SCAN ? fr_expect_scan(s->dtype, in) : fr_expect_instance(s->kernel, in));
     return FR_OK;
 }
 
@@ -240,7 +243,7 @@ add_copy(struct planner *z, int n)
     s->copy_to = n;
     s->copy_bytes = node->layout->n_elems * fr_dtype_size(node->dtype);
     s->bytes_read = s->bytes_written = (uint64_t)s->copy_bytes;
-    z->p->work += s->copy_bytes / 8;
+    expect(z->p, s, fr_expect_copy(s->copy_bytes));
     return FR_OK;
 }
 
@@ -290,15 +293,6 @@ add_scan(struct planner *z, int grp)
     return add_instance(z, s, &l, grp);
 }
 
-/* Multiplications and additions of a matrix product. */
-static int64_t
-product_work(const struct fr_gnode *n)
-{
-    const struct fr_layout *a = n->arg[0].layout;
-
-    return n->layout->n_elems * fr_layout_dims(a)[a->ndim - 1];
-}
-
 /* A step that is no loop nest: its operands, as they lie, then its result. */
 static fr_status
 add_call(struct planner *z, int grp)
@@ -341,7 +335,7 @@ add_call(struct planner *z, int grp)
     s->group[0] = grp;
     s->n_instances = 1;
     z->step_of[grp] = z->p->n_steps - 1;
-    z->p->work += node->op == FR_OP_matmul ? product_work(node) / 4 : node->layout->n_elems;
+    expect(z->p, s, fr_expect_call(&s->call));
     z->p->n_products += node->op == FR_OP_matmul;
     return FR_OK;
 }
@@ -623,7 +617,7 @@ stored_last(const struct fr_nest *nest, int k)
 
 /* Elements times instructions, a fraction of a second. A longer evaluation leaves its leaves alone, so that
  * Ctrl-C can end it at any time and it can be made again. */
-enum { LONG_WORK = 1 << 27 };
+static const int64_t LONG_PS = 10000000000;
 
 /* Counts what the step reads and writes in the memory of each root; `sign` -1 takes it back. */
 static void
@@ -734,7 +728,7 @@ reuse_dying(struct planner *z, const int32_t *from, int32_t *to, int32_t *uses)
                         nest->operands[in].dtype != nest->operands[out].dtype ||
                         !(p->place[q].kind == FR_PLACE_ARENA ||
                           (p->place[q].kind == FR_PLACE_LEAF && z->g->node[q].dying &&
-                           p->work <= LONG_WORK)) ||
+                           p->ps <= LONG_PS)) ||
                         !read_where_written(p, step, i, out, q, uses[q]) || band_touches(p, s, q))
                         continue;
                     FR_ASSERT(q != r && p->place[q].kind != FR_PLACE_SAME && from[q] <= s); /* roots do not go round */

@@ -149,6 +149,7 @@ struct fr_step {
     int32_t                  copy_from, copy_to;   /* COPY: graph nodes */
     int64_t                  copy_bytes;
     uint64_t                 bytes_read, bytes_written;
+    int64_t                  ps;                 /* that one thread of the host is expected to take (backends/expect.h) */
 };
 
 /* How many operands each instance of the step has. */
@@ -262,7 +263,7 @@ struct fr_plan {
     bool             is_unfused;         /* each node is a kernel of its own */
     bool             may_wait;           /* launches may still have to wait for a compiler: */
     struct fr_plan  *unfused;            /* this runs meanwhile, if code for its kernels is there; NULL: it is not made yet */
-    int64_t          work;               /* elements computed, all steps: small plans keep the GIL */
+    int64_t          ps;                 /* of all steps */
     int              n_kernels;          /* dispatches */
     int              n_products;         /* matrix products */
     int              n_alike;

@@ -11,6 +11,8 @@
 #include "runtime/record.h"
 #include "runtime/storage.h"
 
+enum { PS_PER_US = 1000000, TIMED_US = 300 /* of a plan whose steps are timed */ };
+
 struct fr_stats fr_counted;
 
 void
@@ -120,7 +122,7 @@ count_run(const struct fr_plan *p, int i, uint64_t us)
     const struct fr_step *s = &p->step[i];
 
     if (s->kind == FR_STEP_LAUNCH)
-        fr_plan_by(p)->kernel_ran(s->kernel, us, s->bytes_read + s->bytes_written);
+        fr_plan_by(p)->kernel_ran(s->kernel, us ? us : (uint64_t)(s->ps / PS_PER_US));
     if (fr_env.debug >= 2)
         fr_log(2, "step %d: %d instances, %llu bytes read, %llu written, %llu us%s", i, s->n_instances,
                (unsigned long long)s->bytes_read, (unsigned long long)s->bytes_written, (unsigned long long)us,
@@ -156,7 +158,7 @@ run_steps(struct fr_plan *p, char *scratch, int n_workers, bool is_recorded, int
 {
     bool    (*poll)(void) = fr_backend_interrupted;
     fr_status st = FR_OK;
-    bool      timed = p->work > 1 << 22 || fr_env.debug >= 2;
+    bool      timed = p->ps / PS_PER_US > TIMED_US || fr_env.debug >= 2;
     struct fr_record_mark mark;
 
     for (int i = 0, n; i < p->n_steps && st == FR_OK; i += n) {
@@ -254,7 +256,7 @@ compile_first(struct fr_plan *p, struct fr_err *err)
 
     for (int i = 0; i < p->n_steps; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
-            by->kernel_ran(p->step[i].kernel, UINT64_MAX, 0);
+            by->kernel_ran(p->step[i].kernel, UINT64_MAX);
     /* Others may be compiled at the same time: they are not waited for. */
     for (int i = 0; i < p->n_steps && st == FR_OK; i++)
         if (p->step[i].kind == FR_STEP_LAUNCH)
@@ -304,7 +306,7 @@ fr_plan_run(struct fr_plan *p, const struct fr_inputs *inputs, struct fr_err *er
     fr_planner_notice();
     fr_fpe_begin();
     p->running = p->begun = true;
-    if (p->work < fr_tune.keep_gil && !p->may_wait && !fr_env_waits_for_code()) {
+    if (p->ps < 1000 * fr_tune.keep_gil_ns && !p->may_wait && !fr_env_waits_for_code()) {
         st = run_all(p, arena, scratch, n_workers, first, err);
     } else {
         void *gil = fr_hooks.release_gil ? fr_hooks.release_gil() : NULL;

@@ -75,7 +75,7 @@ want_code(const struct fr_step *s, bool is_new, struct fr_err *err)
     if (by->kernel_is_compiled(k) || (!is_new && has_code(by, k)))
         counts.n_ready++;
     else
-        by->kernel_ran(k, UINT64_MAX, 0);
+        by->kernel_ran(k, UINT64_MAX);
     return FR_OK;
 }
 

@@ -13,6 +13,7 @@
 #include "backends/cpu/shuffle.h"
 #include "backends/cpu/pool.h"
 #include "backends/cpu/program.h"
+#include "backends/expect.h"
 #include "backends/ref/ref.h"
 #include "base/alloc.h"
 #include "base/env.h"
@@ -92,8 +93,9 @@ test_new(const char *text, struct fr_err *err)
     if (!k)
         return NULL;
     if (fr_nest_parse(text, &k->k.nest, err) == FR_OK &&
-        fr_program_build(k->k.nest, &k->program, err) == FR_OK)
+        fr_program_build(k->k.nest, &k->program, err) == FR_OK && fr_expect_kernel(&k->k, err) == FR_OK)
         return k;
+    fr_program_free(k->program);
     fr_nest_free(k->k.nest);
     fr_free(k);
     return NULL;

@@ -64,7 +64,7 @@ fr_cost_rate(const struct fr_cost *c)
 static int64_t
 alone_ps(const struct fr_cost_run *r, const struct fr_cost *c)
 {
-    return fr_space_saturate((double)r->ps * fr_cost_rate(c));
+    return fr_expect_saturate((double)r->ps * fr_cost_rate(c));
 }
 
 /* As many as have something to do. */

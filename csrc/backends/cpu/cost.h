@@ -1,7 +1,7 @@
 /* backends/cpu/cost.h -- how long a launch takes, and whether threads make it shorter. Called by
  * launch.c.
  *
- * What a nest's instructions let expect (fr_program, ps_full and ps_row) is off by up to ten times
+ * What a nest's instructions let expect (backends/expect.h) is off by up to four times
  * for programs that nobody has looked at. So runs of a kernel are timed now and then: by one
  * thread, which corrects the expectation, and by all, which tells whether they were worth it, on
  * this machine and beside whatever else it does. Only launches of a microsecond or more are timed,

@@ -19,32 +19,6 @@ fr_program_only_counts(const struct fr_nest *nest, uint16_t i)
     return true;
 }
 
-/* A rough cost of one element and of one row, in picoseconds, for cutting work into tasks. The
- * figures are those of AVX2 kernels on blocks in L1 and of memory in L2. */
-static void
-estimate(struct fr_program *p)
-{
-    const struct fr_nest *nest = p->nest;
-    uint64_t              full = 0, row = 2000;
-
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *in = &nest->insts[i];
-        bool                  memory = in->kind == FR_INST_LOAD || in->kind == FR_INST_STORE;
-        uint64_t              ps = (uint64_t)fr_dtype_size(in->dtype) * (memory ? 25 : 12);
-
-        if (in->kind == FR_INST_OP && fr_op_info[in->op].flags & FR_OPF_COSTLY)
-            ps *= 10;
-        if (in->kind == FR_INST_LOAD && nest->operands[in->operand].access == FR_ACCESS_STRIDED)
-            ps = 1000;
-        if (in->level == FR_LEVEL_FULL || in->kind == FR_INST_REDUCE)
-            full += ps;
-        if (in->level == FR_LEVEL_ROW)
-            row += in->kind == FR_INST_REDUCE ? 4000 : 2 * ps;
-    }
-    p->ps_full = (uint32_t)full;
-    p->ps_row = (uint32_t)row;
-}
-
 /* Whether all that the nest does is count: compiled code has integers of 64 bits where the fold has bytes. */
 static bool
 only_counts(const struct fr_nest *nest)
@@ -155,7 +129,6 @@ fr_program_describe(struct fr_program *p)
 {
     const struct fr_nest *nest = p->nest;
 
-    estimate(p);
     p->may_cut_inner = !p->stages;
     p->copies = only_copies(nest);
     p->only_accumulates = only_accumulates(nest);

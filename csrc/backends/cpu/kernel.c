@@ -12,7 +12,6 @@ enum {
     /* What a kernel has cost so far, roughly in us, of which a tiny run counts for a few. Looking into
      * the cache is a read and a check of some 20 KB on another thread, compiling is 30 ms and more. */
     RUN_COST = 8,
-    BYTES_PER_COST = 2048,
     WORTH_LOOKING = 24,
     WORTH_COMPILING = 250,
     WORTH_AT_ONCE_US = 50000, /* a single run as long as this */
@@ -146,18 +145,18 @@ ask(struct fr_cpu_kernel *c, int state)
 }
 
 void
-fr_cpu_kernel_ran(struct fr_kernel *k, uint64_t elapsed_us, uint64_t n_bytes)
+fr_cpu_kernel_ran(struct fr_kernel *k, uint64_t us)
 {
     struct fr_cpu_kernel *c = own(k);
     int                   state = atomic_load_explicit(&c->jit_state, memory_order_relaxed);
 
     if (FR_LIKELY(state == JIT_DONE || state == JIT_COMPILING) || !fr_env_uses_code())
         return;
-    if (elapsed_us >= WORTH_AT_ONCE_US) {
+    if (us >= WORTH_AT_ONCE_US) {
         ask(c, JIT_COMPILING);
         return;
     }
-    c->spent += (elapsed_us ? elapsed_us : n_bytes / BYTES_PER_COST) + RUN_COST;
+    c->spent += us + RUN_COST;
     if (state == JIT_NONE && c->spent >= WORTH_LOOKING)
         ask(c, JIT_LOOKING);
     else if (state != JIT_NONE && c->spent >= WORTH_COMPILING && !fr_compile_is_paused())

@@ -157,7 +157,7 @@ run_call(const struct fr_exec *e, const struct fr_instance *in)
 
     if (!mem)
         return FR_ENOMEM;
-    for (int k = 0; k < e->nest->n_operands; k++) {
+    for (int k = 0; k < e->kernel->nest->n_operands; k++) {
         row_stride[k] = in->stride[2 * k];
         inner_stride[k] = in->stride[2 * k + 1];
     }
@@ -427,7 +427,7 @@ choose_executor(struct fr_exec *e, struct fr_cpu_kernel *kernel, const struct fr
                 struct fr_duel_run *run)
 {
     e->program = kernel->program;
-    e->nest = kernel->k.nest;
+    e->kernel = &kernel->k;
     e->code = NULL;
     if (fr_env_uses_code())
         e->code = atomic_load_explicit(&kernel->code, memory_order_acquire);
@@ -448,7 +448,7 @@ begin(const struct fr_instance *in, int n)
         fr_count_ways(FR_WAY_joined, in[i].shape == FR_SHAPE_JOINED);
         fr_count_ways(FR_WAY_packed, (unsigned)in[i].n_packed);
     }
-    return fr_space_saturate(ps);
+    return fr_expect_saturate(ps);
 }
 
 fr_status
@@ -513,7 +513,7 @@ fr_launch_part(const struct fr_parts *l, const struct fr_instance *in)
 {
     const struct fr_cpu_kernel *kernel = (const struct fr_cpu_kernel *)l->kernel;
     const struct fr_program    *p = kernel->program;
-    struct fr_exec              e = {.program = p, .nest = kernel->k.nest, .code = ((const struct parts *)l->own)->code};
+    struct fr_exec              e = {.program = p, .kernel = &kernel->k, .code = ((const struct parts *)l->own)->code};
 
     e.rate = fr_cost_rate(&kernel->cost[e.code != NULL]);
     e.scratch_bytes = scratch_bytes(p, e.code);

@@ -39,7 +39,7 @@ struct fr_cpu_kernel {
 /* kernel.c: for fr_backend. */
 fr_status fr_cpu_kernel_new(const struct fr_backend *, const struct fr_nest *, struct fr_kernel **out, struct fr_err *);
 void      fr_cpu_kernel_free(struct fr_kernel *);
-void      fr_cpu_kernel_ran(struct fr_kernel *, uint64_t elapsed_us, uint64_t n_bytes);
+void      fr_cpu_kernel_ran(struct fr_kernel *, uint64_t us);
 fr_status fr_cpu_kernel_wait(struct fr_kernel *, struct fr_err *);
 bool      fr_cpu_kernel_is_compiled(const struct fr_kernel *);
 /* Has the compiler's manager begun, while nobody is in a hurry yet. */

@@ -45,7 +45,7 @@ run_piece(void *arg, int64_t i, int worker)
     const struct fr_program    *p = e->program;
     const struct fr_long_stage *s = &p->stages[row->stage];
     uint32_t                    n_reduces = stage_reduces(s);
-    size_t                      n_slots = slots_bytes(e->nest);
+    size_t                      n_slots = slots_bytes(e->kernel->nest);
     char           *mem = fr_launch_scratch(FR_SCRATCH_EXEC, e->scratch_bytes + n_slots);
     struct fr_slot *out;
 
@@ -88,7 +88,7 @@ run_long_row(const struct fr_bound *b, char *const *ptr, int64_t max, struct fr_
     const struct fr_program *p = e->program;
     int64_t                  n_inner = b->in->n_inner;
     struct long_row          row = {.b = b, .ptr = ptr, .slots = slots};
-    int                      n_stages = e->nest->n_stages;
+    int                      n_stages = e->kernel->nest->n_stages;
 
     for (int s = 0; s < n_stages; s++) {
         const struct fr_long_stage *stage = &p->stages[s];
@@ -146,13 +146,13 @@ fr_long_rows_run(const struct fr_bound *b, int n_threads)
 {
     int64_t               max = long_piece(b, n_threads);
     const struct fr_exec *e = b->exec;
-    size_t                n_slots = slots_bytes(e->nest), most_reduces = 0, n_pieces;
+    size_t                n_slots = slots_bytes(e->kernel->nest), most_reduces = 0, n_pieces;
     char                 *ptr[FR_MAX_OPERANDS], *room;
     void                 *mem;
     int64_t               since_poll = 0;
     fr_status             st = FR_OK;
 
-    for (int s = 0; s < e->nest->n_stages; s++)
+    for (int s = 0; s < e->kernel->nest->n_stages; s++)
         if (stage_reduces(&e->program->stages[s]) > most_reduces)
             most_reduces = stage_reduces(&e->program->stages[s]);
     /* A tree cuts into at most twice as many pieces as even cutting (complex numbers: four times).
@@ -170,7 +170,7 @@ fr_long_rows_run(const struct fr_bound *b, int n_threads)
         fr_space_move(b, &b->kept, r / b->kept.n_rows, b->in->ptr, ptr);
         fr_space_advance(b, ptr, b->row_stride, r % b->kept.n_rows);
         st = run_long_row(b, ptr, max, (struct fr_slot *)room, room + n_slots, mem);
-        if (st == FR_OK && fr_launch_interrupted(&since_poll, fr_space_row_ps(e->program, b->in)))
+        if (st == FR_OK && fr_launch_interrupted(&since_poll, fr_expect_row(e->kernel, b->in)))
             st = FR_EINTR;
     }
     return st;

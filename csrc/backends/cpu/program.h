@@ -114,8 +114,6 @@ struct fr_program {
     bool only_accumulates; /* the tile is a LOAD and its ACCUM */
     bool only_folds; /* each element is loaded and folded, nothing else */
     bool only_places; /* it is a LOAD, its argmax or argmin, and the store of that */
-    uint32_t ps_full; /* estimated picoseconds per element, and per row */
-    uint32_t ps_row;
     /* Since fr_program_meets_code: what the code wants (fr_nest_scratch), and whether it is the slower one anyway. */
     size_t   code_scratch_bytes;
     bool     better_than_code;

@@ -9,7 +9,7 @@ shape_of(const struct fr_exec *e, const struct fr_instance *in)
 {
     struct fr_bound b;
 
-    if (fr_instance_is_empty(in) && !fr_nest_computes_of_nothing(e->nest))
+    if (fr_instance_is_empty(in) && !fr_nest_computes_of_nothing(e->kernel->nest))
         return FR_SHAPE_NOTHING;
     if (in->n_packed)
         return in->joined ? FR_SHAPE_JOINED : FR_SHAPE_TILES;
@@ -25,11 +25,11 @@ shape_of(const struct fr_exec *e, const struct fr_instance *in)
 void
 fr_cpu_bind(const struct fr_kernel *k, struct fr_instance *in, int n, bool is_later)
 {
-    const struct fr_exec e = {.program = ((const struct fr_cpu_kernel *)k)->program, .nest = k->nest};
+    const struct fr_exec e = {.program = ((const struct fr_cpu_kernel *)k)->program, .kernel = k};
 
     (void)is_later;
     for (int i = 0; i < n; i++) {
         in[i].shape = (uint8_t)shape_of(&e, &in[i]);
-        in[i].ps = fr_space_ps(e.program, &in[i]);
+        in[i].ps = fr_expect_instance(k, &in[i]);
     }
 }

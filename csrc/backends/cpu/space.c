@@ -9,37 +9,15 @@ enum { TASKS_MAX = 1 << 16 }; /* of one instance: work of minutes */
 /* ---- estimates ------------------------------------------------------------------------------- */
 
 int64_t
-fr_space_saturate(double ps)
-{
-    return ps < 9e18 ? (int64_t)ps : INT64_MAX;
-}
-
-int64_t
-fr_space_row_ps(const struct fr_program *p, const struct fr_instance *in)
-{
-    return fr_space_saturate((double)p->ps_row + (double)p->ps_full * (double)fr_space_n_inner(in));
-}
-
-int64_t
-fr_space_ps(const struct fr_program *p, const struct fr_instance *in)
-{
-    double n = in->joined ? 1 : (double)in->n_rows;
-
-    for (int d = 0; d < in->n_outer; d++)
-        n *= (double)in->outer[d];
-    return fr_space_saturate(n * (double)fr_space_row_ps(p, in));
-}
-
-int64_t
 fr_space_row_cost(const struct fr_exec *e, const struct fr_instance *in)
 {
-    return fr_space_saturate((double)fr_space_row_ps(e->program, in) * e->rate);
+    return fr_expect_saturate((double)fr_expect_row(e->kernel, in) * e->rate);
 }
 
 int64_t
 fr_space_cost(const struct fr_exec *e, const struct fr_instance *in)
 {
-    return fr_space_saturate((double)in->ps * e->rate);
+    return fr_expect_saturate((double)in->ps * e->rate);
 }
 
 /* ---- spaces ---------------------------------------------------------------------------------- */
@@ -115,8 +93,8 @@ bind_strides(struct fr_bound *b, const struct fr_exec *e, const struct fr_instan
 
     b->in = in;
     b->exec = e;
-    b->nest = e->nest;
-    for (int k = 0; k < e->nest->n_operands; k++, stride += in->n_outer + 2) {
+    b->nest = e->kernel->nest;
+    for (int k = 0; k < e->kernel->nest->n_operands; k++, stride += in->n_outer + 2) {
         b->row_stride[k] = stride[0];
         b->inner_stride[k] = stride[1];
     }
@@ -170,7 +148,7 @@ fr_space_bytes(const struct fr_bound *b, int64_t n)
         int64_t by = b->inner_stride[k] < 0 ? -b->inner_stride[k] : b->inner_stride[k];
         most = b->row_stride[k] && by > most ? by : most;
     }
-    return fr_space_saturate((double)most * (double)n);
+    return fr_expect_saturate((double)most * (double)n);
 }
 
 void

@@ -12,13 +12,14 @@
 
 #include "backends/cpu/launch.h"
 #include "backends/cpu/program.h"
+#include "backends/expect.h"
 
 /* ---- the executor ---------------------------------------------------------------------------- */
 
 struct fr_exec {
     const struct fr_program   *program;
     const struct fr_nest_code *code; /* NULL: interpret */
-    const struct fr_nest      *nest;
+    const struct fr_kernel    *kernel;
     size_t                     scratch_bytes;
     double                     rate; /* time over time expected (cost.h) */
 };
@@ -136,7 +137,6 @@ enum {
     FR_TASKS_PER_THREAD = 4, /* so that stealing evens out what the estimate missed */
 };
 
-int64_t fr_space_saturate(double ps);
 /* Elements of a row as the executor sees it. */
 static inline int64_t
 fr_space_n_inner(const struct fr_instance *in)
@@ -144,9 +144,7 @@ fr_space_n_inner(const struct fr_instance *in)
     return in->joined ? in->n_rows * in->n_inner : in->n_inner;
 }
 
-int64_t fr_space_row_ps(const struct fr_program *, const struct fr_instance *);
-int64_t fr_space_ps(const struct fr_program *, const struct fr_instance *);
-/* The same, corrected by what runs of the kernel took. */
+/* What a row and an instance are expected to take, corrected by what runs of the kernel took. */
 int64_t fr_space_row_cost(const struct fr_exec *, const struct fr_instance *);
 int64_t fr_space_cost(const struct fr_exec *, const struct fr_instance *);
 /* How many tasks work of `ps` should become; enough for each of the threads, which pay. */
