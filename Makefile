@@ -1,7 +1,7 @@
 # Every target does its own set-up: a virtual environment in .venv, and frit built into python/frit.
 PY = .venv/bin/python
 
-.PHONY: all demo quick check bench docs soak suites gpu asan tsan accuracy bless layers clean
+.PHONY: all demo quick check bench docs wheel soak suites gpu asan tsan accuracy bless layers clean
 
 all:
 	.ci/setup demo
@@ -80,6 +80,10 @@ docs:
 	$(PY) docs/generate.py
 	$(PY) -m sphinx -q -W -n --keep-going -E -b html docs build/docs
 	@echo build/docs/index.html
+
+# For manylinux_2_28, by auditwheel, with this machine's GCC: dist/*.whl. `.ci/wheel aarch64` makes the other machine's.
+wheel:
+	.ci/wheel
 
 clean:
 	rm -rf build .venv python/frit/*.so python/frit/frit-cc *.egg-info python/*.egg-info

@@ -47,18 +47,21 @@ def wheel_of_archive(tmp_path_factory):
     return glob.glob(str(folder / "*.whl"))[0], time.monotonic() - begun
 
 
-@pytest.fixture(scope="module")
-def installed(wheel, tmp_path_factory):
+def install(wheel, folder):
     """(Python of an environment that has the wheel and NumPy, and nothing else; where they lie)"""
-    folder = tmp_path_factory.mktemp("empty")
     venv.create(folder, symlinks=True)
     python, (site,) = folder / "bin" / "python", glob.glob(str(folder / "lib" / "python*" / "site-packages"))
     where = os.path.dirname(os.path.dirname(numpy.__file__))
     for name in {"numpy", "numpy.libs"} & set(os.listdir(where)):
         os.symlink(os.path.join(where, name), os.path.join(site, name))
     subprocess.run([sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "--python", str(python), "install", "--no-index",
-                    "--no-deps", wheel], check=True)
+                    "--no-deps", wheel], check=True, env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"})
     return str(python), site
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    return install(wheel, tmp_path_factory.mktemp("empty"))
 
 
 def packaged(python, site, **settings):
@@ -135,3 +138,22 @@ def test_auditwheel_finds_no_other_libraries(wheel):
     print(said)
     libraries = re.findall(r"lib[\w-]+\.so[.\d]*", said)
     assert "manylinux" in said and libraries and all(map(SYSTEM.fullmatch, libraries)), libraries
+
+
+@pytest.mark.soak
+@pytest.mark.skipif(not (shutil.which("gcc") and shutil.which("readelf")), reason="no gcc, or no readelf")
+def test_wheel_for_manylinux_asks_for_nothing_of_a_newer_glibc(tmp_path):
+    """What `make wheel` makes, whatever glibc is here. A symbol without a version would be looked up when frit is loaded."""
+    done = subprocess.run([os.path.join(ROOT, ".ci", "wheel"), os.uname().machine, str(tmp_path)], env={**os.environ, "PYTHON": sys.executable},
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout
+    print(done.stdout)
+    path, = glob.glob(str(tmp_path / "*-manylinux_2_28_*.whl"))
+    complete(path)
+    python, site = install(path, tmp_path / "empty")
+    for file in (*glob.glob(site + "/frit/_core*.so"), site + "/frit/frit-cc"):
+        text = subprocess.run(["readelf", "--dyn-syms", "--wide", file], stdout=subprocess.PIPE, check=True, text=True).stdout
+        asked = re.findall(r" (\w+) +DEFAULT +UND (\w+)(?:@+GLIBC_2\.(\d+))?", text)
+        assert asked and all(int(minor) <= 28 if minor else bind == "WEAK" or re.match("_?Py", name) for bind, name, minor in asked), text
+    packaged(python, site, PATH=str(tmp_path), FRIT_GCCJIT=str(tmp_path / "libgccjit.so.0"))
+    packaged(python, site)
