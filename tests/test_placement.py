@@ -303,7 +303,7 @@ def texts():
     with auto: return [str(heavy(frit.asarray(np.zeros(k)), 2).explain()) for k in (n, 100)]
 before = texts()
 assert "us on cuda:0" in before[0]
-_machine.use({"levels": [1e6, 1e6, 1e6], "all_levels": [1e6, 1e6, 1e6], "kind_ps": [1e-9] * 12, "call_us": [0, 0, 0], "figures": [0, 0, 0, 0, 0, 1, 0, 0],
+_machine.use({"levels": [1e6] * 4, "all_levels": [1e6] * 4, "kind_ps": [1e-9] * 12, "call_us": [0, 0, 0], "figures": [0] * 8 + [1, 0],
               "product_gops": [1e6] * 2, "all_product_gops": [1e6] * 2})
 say([before == texts()])
 """)

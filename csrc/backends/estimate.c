@@ -9,7 +9,11 @@ enum { SLOW_TIMES = 3, COSTLY_TIMES = 10 };
 /* The same on a GPU: bounds that measured kernels of memory's speed leave open (benchmarks.neusight). */
 enum { GPU_SLOW_TIMES = 16, GPU_COSTLY_TIMES = 50 };
 enum { REGISTER_ROW = 1024, ROW_THREADS = 128, LINE = 64, VECTOR = 32,
-       LEAST_LANES = 64 /* of a thread that accumulates (backends/cpu/space.h) */ };
+       LEAST_LANES = 64, /* of a thread that accumulates (backends/cpu/space.h) */
+       FORWARDED = 30,   /* cycles until a load has what was stored as smaller pieces */
+       INTERPRETED_ROW_NS = 1, INTERPRETED_FOLD_NS = 9 /* a row that is added to accumulators */ };
+
+static struct fr_machine measured;       /* or a GPU; by which arrays without data are estimated */
 
 void
 fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
@@ -64,7 +68,7 @@ add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_inst
              const bool *is_used)
 {
     for (int k = 0; k < nest->n_operands; k++) {
-        double read = 0, written = 0;
+        double read = 0, written = 0, both;
         bool   is_first = is_used[k];
 
         for (int i = 0; i < k && is_first; i++)
@@ -75,18 +79,63 @@ add_memories(struct fr_work *w, const struct fr_nest *nest, const struct fr_inst
         if (of[k].bytes > 0 && read > of[k].bytes) /* windows over the same elements */
             read = of[k].bytes;
         w->memory += read > written ? read : written;
-        add_bytes(w, read, false);
-        add_bytes(w, read > 0 ? written / 2 : written, true);
+        both = read < written ? read : written;
+        w->rewritten += both;
+        w->bytes += 2 * both;
+        add_bytes(w, read - both, false);
+        add_bytes(w, written - both, true);
     }
 }
 
-/* Elements of a row, and those that vectors have beside them at its end. */
 static double
-n_in_vectors(const struct fr_nest *nest, const struct fr_instance *in)
+vector_bytes(void)
 {
-    const int64_t lanes = nest->n_operands ? VECTOR / fr_dtype_size(nest->operands[0].dtype) : 1;
+    return measured.vector_bytes > 0 ? measured.vector_bytes : VECTOR;
+}
 
-    return lanes > 1 && !in->joined ? (double)((in->n_inner + lanes - 1) / lanes * lanes) : (double)in->n_inner;
+/* How much more it takes to load, or to store, where vectors lie across two lines: x times more. */
+static double
+across_lines(const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of, bool stores)
+{
+    const int64_t vector = (int64_t)vector_bytes();
+    double        all = 0, across = 0;
+
+    for (uint32_t i = 0; i < nest->n_insts; i++) {
+        const struct fr_inst *x = &nest->insts[i];
+        const int             size = fr_dtype_size(x->dtype);
+
+        if (x->level != FR_LEVEL_FULL || x->kind != (stores ? FR_INST_STORE : FR_INST_LOAD) ||
+            nest->operands[x->operand].access != FR_ACCESS_UNIT)
+            continue;
+        all += size;
+        if (of[x->operand].begin % vector != 0 ||
+            (!in->joined && in->stride[(size_t)x->operand * (size_t)(in->n_outer + 2) + (size_t)in->n_outer] * size % vector != 0))
+            across += size;
+    }
+    return all > 0 ? across / all * (double)vector / LINE : 0;
+}
+
+/* The loops over rows: how many, and how their ends fit vectors. Rows that are joined are one. */
+static void
+add_rows(struct fr_work *w, const struct fr_nest_work *counted, const struct fr_instance *in, double rows, bool accumulates)
+{
+    const double  length = (double)in->n_inner * (in->joined ? (double)in->n_rows : 1);
+    const double  lanes = vector_bytes() / counted->smallest;
+    const double  n = in->joined ? rows / (double)in->n_rows : rows;
+    const double  filled = ceil(length / lanes) * lanes;
+
+    w->elements += n * length;
+    w->filled += n * filled;
+    w->loops += n * counted->n_loops;
+    w->rows += n * counted->n_folds;
+    if (filled > length) {
+        w->tails += n * counted->n_loops;
+        w->waits += accumulates ? n * FORWARDED : 0;
+    }
+    if (in->joined) /* what they share is repeated */
+        w->tails += rows / 4;
+    if (accumulates)
+        w->interpreted_ns += rows * INTERPRETED_FOLD_NS;
 }
 
 /* How many threads can have accumulators of their own. */
@@ -106,8 +155,10 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
 {
     const double rows = n_rows(in), elements = rows * (double)in->n_inner;
     const double n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = elements};
-    const double filled = rows * n_in_vectors(nest, in);
+    bool         accumulates = false;
     bool         is_used[FR_MAX_OPERANDS] = {false};
+    const double more[] = {1 + across_lines(nest, in, of, false), 1 + across_lines(nest, in, of, true)};
+    double       loaded = 0, latency = 0;
     struct fr_nest_work counted;
 
     for (uint32_t i = 0; i < nest->n_insts; i++) {
@@ -115,6 +166,7 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
 
         if (x->kind == FR_INST_LOAD || fr_inst_writes(x))
             is_used[x->operand] = true;
+        accumulates |= x->kind == FR_INST_ACCUM;
         if (x->kind == FR_INST_ACCUM && !fr_nest_has_stages(nest))
             w->parts += n_parts(in, x->operand);
         if (x->kind == FR_INST_OP)
@@ -125,22 +177,24 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
     add_memories(w, nest, in, of, is_used);
     if (fr_nest_count(nest, &counted, NULL) != FR_OK)
         return;
-    for (int k = 0; k < FR_N_WORK_KINDS; k++)
-        w->kind[k] += filled * counted.element.kind[k] + rows * counted.row.kind[k];
-    w->loaded += filled * counted.element.loaded + rows * counted.row.loaded;
-    w->stored += filled * counted.element.stored + rows * counted.row.stored;
+    for (int l = 0; l < FR_MOST_LOOPS; l++) {
+        loaded += counted.loop[l].loaded;
+        counted.loop[l].loaded *= more[0];
+        counted.loop[l].stored *= more[1];
+        fr_nest_share_add(&w->loop[l], &counted.loop[l], elements);
+        latency += counted.loop[l].latency;
+    }
+    fr_nest_share_add(&w->loop[FR_MOST_LOOPS], &counted.row, rows);
     for (int k = 0; k < nest->n_operands; k++)
         w->outputs += (nest->operands[k].flags & FR_OPERAND_WRITTEN) != 0;
     if (fr_nest_has_stages(nest)) {
         /* A short row stays in registers; of a long one the last pass finds what the one before has left in a cache. */
         w->passes = counted.n_loops < 2 || in->n_inner <= REGISTER_ROW ? 1 : 2;
-        w->row_bytes = counted.element.loaded / (counted.n_loops ? counted.n_loops : 1) * (double)in->n_inner;
+        w->row_bytes = loaded / (counted.n_loops ? counted.n_loops : 1) * (double)in->n_inner;
         w->row_threads = in->n_inner < 2 * REGISTER_ROW ? 256 : 512;
-        w->rows += rows;
+        w->waits += rows * latency; /* the next row of a map need not wait for this one */
     }
-    w->loops += rows * counted.n_loops;
-    if (fr_nest_has_stages(nest)) /* the next row of a map need not wait for this one */
-        w->waits += rows * counted.element.latency;
+    add_rows(w, &counted, in, rows, accumulates);
 }
 
 void
@@ -169,7 +223,7 @@ fr_work_add_scan(struct fr_work *w, fr_op op, fr_dtype d, const struct fr_instan
     add_operand(w, in, 0, d, false);
     add_operand(w, in, 1, d, true);
     fr_work_add(w, fr_op_info[op].combine, d, n);
-    w->kind[FR_MK_SCALAR] += n;
+    w->loop[0].kind[FR_MK_SCALAR] += (fr_dtype_is_float(d) || fr_dtype_is_complex(d) ? 1.5 : 0.6) * n; /* each waits for the one before */
 }
 
 double
@@ -197,27 +251,20 @@ level_of(const struct fr_machine_level *level, int n, double bytes)
         const double                   part = log(bytes / a->bytes) / log(b->bytes / a->bytes);
 
         return (struct fr_machine_level){bytes, a->read_gbs + part * (b->read_gbs - a->read_gbs),
-                                         a->write_gbs + part * (b->write_gbs - a->write_gbs)};
+                                         a->write_gbs + part * (b->write_gbs - a->write_gbs),
+                                         a->rewrite_gbs + part * (b->rewrite_gbs - a->rewrite_gbs)};
     }
     return level[i];
 }
 
-/* Two things that a processor does beside each other, nearly as if the longer one were alone. */
+/* What a processor does beside each other, nearly as if the longest of it were alone. */
 static double
-beside(double a, double b)
+beside(double a, double b, double c)
 {
     a *= a;
     b *= b;
-    return sqrt(sqrt(a * a + b * b));
-}
-
-/* ns of memory's time, and of products', on a processor that has been measured, by one thread or all of them. */
-static double
-memory_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
-{
-    const struct fr_machine_level l = level_of(all ? m->all_level : m->level, m->n_levels, w->memory > 0 ? w->memory : w->bytes);
-
-    return w->read / l.read_gbs + w->written / l.write_gbs;
+    c *= c;
+    return sqrt(sqrt(a * a + b * b + c * c));
 }
 
 static double
@@ -226,18 +273,49 @@ product_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
     return w->product / (all ? m->all_product_gops : m->product_gops)[w->is_product_wide];
 }
 
-/* The same of all that it does. */
+/* ns of a processor that has been measured, by one thread or all of them: what it computes, what it moves from and to memory, and
+ * all of it, as machine code and as the block interpreter does it. */
+struct processor_time {
+    double arithmetic, memory, compiled, interpreted;
+};
+
+static struct processor_time
+processor_time(const struct fr_machine *m, const struct fr_work *w, bool all)
+{
+    const double                  threads = 1000 * (all ? m->threads : 1), fill = w->elements > 0 ? w->filled / w->elements : 1;
+    const struct fr_machine_level l = level_of(all ? m->all_level : m->level, m->n_levels, w->memory > 0 ? w->memory : w->bytes);
+    const double                  read = w->read / l.read_gbs, written = w->written / l.write_gbs + w->rewritten / l.rewrite_gbs;
+    const double                  product = product_ns(m, w, all), shared = all ? 1000 * m->shared_us : 0;
+    struct processor_time         t = {product, read + written, shared, shared};
+    int                           writes = FR_MOST_LOOPS - 1;
+
+    while (writes > 0 && w->loop[writes].stored == 0)
+        writes--;
+    for (int i = 0; i <= FR_MOST_LOOPS; i++) {
+        const struct fr_nest_share *loop = &w->loop[i];
+        const double                sums = loop->kind[FR_WK_SUM] * m->kind_ps[FR_WK_SUM] / threads;
+        const double                moves = (loop->loaded * m->load_ps + loop->stored * m->store_ps) / threads;
+        const double                memory = (i == 0 ? read : 0) + (i == writes ? written : 0);
+        const double                more = i == 0 ? product : 0, filled = i < FR_MOST_LOOPS ? fill : 1;
+        double                      arithmetic = 0;
+
+        for (int k = 0; k < FR_N_WORK_KINDS; k++)
+            arithmetic += k == FR_WK_SUM ? 0 : loop->kind[k] * m->kind_ps[k] / threads;
+        t.arithmetic += arithmetic > sums ? arithmetic : sums;
+        t.compiled += beside(filled * arithmetic + more, memory > filled * moves ? memory : filled * moves, sums);
+        t.interpreted += arithmetic + beside(more, memory, loop->between * (m->load_ps + m->store_ps) / 2 / threads) + sums;
+    }
+    t.compiled += (w->rows * m->row_ns + w->loops * m->loop_ns + w->tails * m->tail_ns + w->waits * m->wait_ns) * 1000 / threads;
+    t.interpreted += (w->rows * INTERPRETED_ROW_NS + w->interpreted_ns) * 1000 / threads;
+    return t;
+}
+
 static double
 processor_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
 {
-    const double n = all ? m->threads : 1, memory = memory_ns(m, w, all);
-    const double moves = (w->loaded * m->load_ps + w->stored * m->store_ps) / 1000 / n;   /* from and to the first cache */
-    double       arithmetic = 0;
+    const struct processor_time t = processor_time(m, w, all);
 
-    for (int k = 0; k < FR_N_WORK_KINDS; k++)
-        arithmetic += w->kind[k] * m->kind_ps[k];
-    return beside(arithmetic / 1000 / n + product_ns(m, w, all), memory > moves ? memory : moves) +
-           (w->rows * m->row_ns + w->loops * m->loop_ns + w->waits * m->wait_ns) / n + (all ? 1000 * m->shared_us : 0);
+    return t.compiled < t.interpreted ? t.compiled : t.interpreted; /* of both, what takes less time runs */
 }
 
 /* A GPU by its data sheet. Bytes of memory at the bandwidth that so large a chip reaches, or its operations; rows that are read
@@ -248,7 +326,7 @@ gpu_us(const struct fr_machine *m, const struct fr_work *w)
     const double in_flight = w->row_threads ? m->rows_in_flight * ROW_THREADS / w->row_threads * m->n_multiprocessors * w->row_bytes : 0;
     const double x = in_flight / m->l2_bytes, missed = x * x / (1 + x * x);
     const double again = w->passes > 1 ? (w->passes - 1) * w->read * missed : 0;
-    const double memory = (w->read + w->written + again) / m->gbs;
+    const double memory = (w->read + w->written + 2 * w->rewritten + again) / m->gbs;
     const double weight[FR_N_WORK] = {[FR_WORK_PLAIN] = 1, [FR_WORK_SLOW] = GPU_SLOW_TIMES, [FR_WORK_COSTLY] = GPU_COSTLY_TIMES};
     double       ops = 0;
 
@@ -283,12 +361,10 @@ fr_limit_us(const struct fr_machine *m, const struct fr_work *w)
     double memory = w->bytes / m->gbs, arithmetic = 0;
 
     if (m->n_levels) {
-        const bool all = m->threads > 1;
+        const struct processor_time t = processor_time(m, w, m->threads > 1);
 
-        memory = memory_ns(m, w, all);
-        for (int k = 0; k < FR_N_WORK_KINDS; k++)
-            arithmetic += w->kind[k] * m->kind_ps[k] / 1000 / (all ? m->threads : 1);
-        arithmetic += product_ns(m, w, all);
+        memory = t.memory;
+        arithmetic = t.arithmetic;
     } else {
         for (int c = 0; c < FR_N_WORK; c++)
             arithmetic += (w->ops[c] + m->wide * w->wide[c]) / m->gops[c];
@@ -307,8 +383,6 @@ fr_estimate_copy_us(const struct fr_machine *from, const struct fr_machine *to, 
         us += to->copy_us + n_bytes / to->copy_gbs / 1000;
     return us;
 }
-
-static struct fr_machine measured;       /* or a GPU; by which arrays without data are estimated */
 
 void
 fr_machine_measured(const struct fr_machine *m)

@@ -25,12 +25,14 @@ struct fr_machine {
     /* Of a processor that has been measured (python/frit/machine.py); n_levels 0: it has not. One thread: */
     int    n_levels;              /* what it reads and writes of so many bytes, that it goes through again and again */
     struct fr_machine_level {
-        double bytes, read_gbs, write_gbs;
+        double bytes, read_gbs, write_gbs, rewrite_gbs; /* the last: bytes that are read and written where they are */
     } level[FR_MOST_LEVELS], all_level[FR_MOST_LEVELS]; /* and all threads together */
     double kind_ps[FR_N_WORK_KINDS]; /* a byte of vector instructions of each kind (jit/work.h), */
     double load_ps, store_ps;     /* and of a load or store that the first cache answers */
-    double row_ns, loop_ns;       /* a row, and each loop over one, beside its elements, */
+    double row_ns, loop_ns;       /* the value of a row, and each loop over one, beside its elements, */
+    double tail_ns;               /* the end of a loop that fills no vector, */
     double wait_ns;               /* and a cycle in which it waits for its own instructions */
+    double vector_bytes;
     double product_gops[2];       /* of large products, f32 and f64; */
     double all_product_gops[2];   /* all threads */
     double threads;               /* as many as all of them are worth, where arithmetic is what takes time, */
@@ -51,10 +53,12 @@ struct fr_work {
     double ops[FR_N_WORK];        /* operations, one of 8 bytes that is no f64 as two, */
     double wide[FR_N_WORK];       /* and on f64 */
     /* Of what runs, as jit/work.h has it: */
-    double read, written;         /* of `bytes`; what is written where it was read is half, for it need not be brought, */
-    double memory;                /* and how much memory that is; 0: `bytes` */
-    double kind[FR_N_WORK_KINDS], loaded, stored;
-    double rows, loops, waits;    /* and how often it begins one, and goes along one, and cycles that instructions wait then; */
+    double read, written, rewritten; /* bytes: the last are read and written in one place */
+    double memory;                /* how much memory that is; 0: `bytes` */
+    struct fr_nest_share loop[FR_MOST_LOOPS + 1]; /* one after the other; the last: what is done once a row */
+    double rows, loops, tails, waits; /* values of rows, loops over one, those that fill no vector at the end, cycles that are waited; */
+    double elements, filled;      /* and those that vectors have room for; */
+    double interpreted_ns;        /* beside all this, where the block interpreter does it; */
     double parts;                 /* threads that it can have, if accumulators are walked in order; 0: any number */
     double outputs;               /* arrays that are written; */
     double passes, row_bytes, row_threads;   /* times that a GPU reads a row of so many bytes, 0: there are none; threads that do */
@@ -69,10 +73,11 @@ fr_status fr_machine_of(fr_device, struct fr_machine *out, struct fr_err *);
 void      fr_machine_measured(const struct fr_machine *);
 /* Adds n operations on numbers of a dtype. */
 void      fr_work_add(struct fr_work *, fr_op, fr_dtype, double n);
-/* In which memory an operand lies: its number, and the bytes of that. */
+/* In which memory an operand lies: its number, the bytes of that, and of those where the operand begins. */
 struct fr_work_memory {
-    int    number;
-    double bytes;
+    int     number;
+    double  bytes;
+    int64_t begin;
 };
 /* Adds what a nest does over an instance, whose operands are in these memories; a call; a running result. Memory that several
  * elements share counts once, and so does what several operands read of one. */

@@ -6,46 +6,34 @@
  * processors whose vectors have 32 bytes. What is loaded comes from the second cache. */
 static const double kind_ps[FR_N_WORK_KINDS] = {
     [FR_MK_FLOAT] = 3,    [FR_MK_BITS] = 3, [FR_MK_CONVERT] = 2, [FR_MK_DIVIDE] = 2, [FR_MK_ROOT] = 2,  [FR_MK_WHOLE] = 4,
-    [FR_MK_SCALAR] = 300, [FR_WK_SUM] = 9,  [FR_WK_FOLD] = 8,    [FR_WK_FIND] = 40,  [FR_WK_HALF] = 30, [FR_WK_APART] = 250,
+    [FR_MK_SCALAR] = 300, [FR_WK_SUM] = 65, [FR_WK_FOLD] = 8,    [FR_WK_FIND] = 40,  [FR_WK_HALF] = 47, [FR_WK_APART] = 250,
 };
-enum { LOAD_PS = 9, STORE_PS = 13, ROW_PS = 2000, LOOP_PS = 500, WAIT_PS = 160, SCAN_PS = 1000, CALL_PS = 2000 /* an element */,
+enum { LOAD_PS = 9, STORE_PS = 13, BETWEEN_PS = 10, ROW_PS = 2000, LOOP_PS = 500, WAIT_PS = 160, SCAN_PS = 1000,
+       CALL_PS = 2000, /* an element */
        PRODUCT_PS = 5 /* a byte of one multiplication's result */ };
 
 static double
 share_ps(const struct fr_nest_share *s)
 {
-    double ps = LOAD_PS * s->loaded + STORE_PS * s->stored;
+    double ps = LOAD_PS * s->loaded + STORE_PS * s->stored + BETWEEN_PS * s->between;
 
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
         ps += kind_ps[k] * s->kind[k];
     return ps;
 }
 
-/* The result of every instruction goes to the first cache, and those that want it have it from there. */
-static void
-add_blocks(const struct fr_nest *nest, struct fr_nest_share *element)
-{
-    for (uint32_t i = 0; i < nest->n_insts; i++) {
-        const struct fr_inst *in = &nest->insts[i];
-
-        if (in->kind != FR_INST_OP || in->level != FR_LEVEL_FULL)
-            continue;
-        element->stored += fr_dtype_size(in->dtype);
-        for (int k = 0; k < fr_nest_n_args(in); k++)
-            element->loaded += fr_dtype_size(nest->insts[in->a[k]].dtype);
-    }
-}
-
 fr_status
 fr_expect_kernel(struct fr_kernel *k, struct fr_err *err)
 {
-    struct fr_nest_work w;
-    fr_status           st;
+    struct fr_nest_work  w;
+    struct fr_nest_share element = {0};
+    fr_status            st;
 
     TRY(fr_nest_count(k->nest, &w, err));
-    add_blocks(k->nest, &w.element);
-    k->element_ps = share_ps(&w.element);
-    k->row_ps = share_ps(&w.row) + ROW_PS + LOOP_PS * w.n_loops + (w.n_folds ? WAIT_PS * w.element.latency : 0);
+    for (int l = 0; l < FR_MOST_LOOPS; l++)
+        fr_nest_share_add(&element, &w.loop[l], 1);
+    k->element_ps = share_ps(&element);
+    k->row_ps = share_ps(&w.row) + ROW_PS + LOOP_PS * w.n_loops + (w.n_folds ? WAIT_PS * element.latency : 0);
 out:
     return st;
 }

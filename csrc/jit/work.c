@@ -19,6 +19,21 @@ is_before(const struct fr_mcode *code, size_t i, const uint8_t *before, unsigned
     return is;
 }
 
+/* Places that an instruction takes for each byte of the larger of both numbers. A division takes twice as long for numbers twice as
+ * large, while a vector has half of them; and no processor shifts or multiplies single bytes. */
+static double
+places(enum fr_mop op, fr_dtype type, fr_dtype from)
+{
+    const double slots = fr_m_cost(op, type, from).slots;
+
+    switch (op) {
+    case FR_M_DIV: case FR_M_SQRT: return type == FR_F64 ? 1.5 * slots : slots;
+    case FR_M_MUL: return fr_dtype_size(type) == 1 ? 2 * slots : slots;
+    case FR_M_SHL: case FR_M_SHR: return fr_dtype_size(type) == 1 ? 6 * slots : slots;
+    default: return slots;
+    }
+}
+
 /* What the result of micro code takes that begins with its arguments; bit k of `same`: argument k is one for all elements. */
 static fr_status
 count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsigned same, struct fr_nest_share *out)
@@ -50,7 +65,7 @@ count_code(struct fr_mcode *code, const struct fr_mnum *result, fr_dtype d, unsi
             continue;
         ready[i] += fr_m_cost((enum fr_mop)in->op, in->type, from).latency;
         out->kind[fr_m_kind((enum fr_mop)in->op, in->type, from)] +=
-            fr_m_is_scalar((enum fr_mop)in->op) ? 1 : fr_m_cost((enum fr_mop)in->op, in->type, from).slots * (double)(size > other ? size : other);
+            fr_m_is_scalar((enum fr_mop)in->op) ? 1 : places((enum fr_mop)in->op, in->type, from) * (double)(size > other ? size : other);
     }
     out->latency += fr_dtype_is_complex(d) && ready[result->im] > ready[result->re] ? ready[result->im] : ready[result->re];
     fr_free(ready);
@@ -70,14 +85,15 @@ static struct known {
     struct fr_nest_share share;
 } known[N_KNOWN];
 
-static void
-add_share(struct fr_nest_share *to, const struct fr_nest_share *from)
+void
+fr_nest_share_add(struct fr_nest_share *to, const struct fr_nest_share *from, double times)
 {
     for (int k = 0; k < FR_N_WORK_KINDS; k++)
-        to->kind[k] += from->kind[k];
-    to->loaded += from->loaded;
-    to->stored += from->stored;
-    to->latency += from->latency;
+        to->kind[k] += times * from->kind[k];
+    to->loaded += times * from->loaded;
+    to->stored += times * from->stored;
+    to->between += times * from->between;
+    to->latency += times * from->latency;
 }
 
 static bool
@@ -89,7 +105,7 @@ find_known(uint64_t key, struct fr_nest_share *out)
     _Static_assert(N_KNOWN == 1 << 8, "of which a hash has 8 bits");
     pthread_mutex_lock(&lock);
     if ((is = at->key == key))
-        add_share(out, &at->share);
+        fr_nest_share_add(out, &at->share, 1);
     pthread_mutex_unlock(&lock);
     return is;
 }
@@ -134,9 +150,12 @@ count_op(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     fr_mcode_clear(&code);
     if (st != FR_OK)
         return st;
-    share.kind[FR_WK_HALF] += in_floats; /* it is rounded */
+    share.kind[FR_WK_HALF] += in_floats && fr_recipe_half_use((fr_op)in->op) <= FR_HALF_READ; /* it is rounded, or compared */
+    share.between += fr_dtype_size(in->dtype);
+    for (int k = 0; k < fr_nest_n_args(in); k++)
+        share.between += fr_dtype_size(nest->insts[in->a[k]].dtype);
     note_known(key, &share);
-    add_share(out, &share);
+    fr_nest_share_add(out, &share, 1);
     return FR_OK;
 }
 
@@ -148,11 +167,25 @@ count_memory(const struct fr_nest *nest, const struct fr_inst *in, double *bytes
     const double  size = (double)fr_dtype_size(in->dtype);
 
     *bytes += size;
-    out->kind[FR_WK_HALF] += in->dtype == FR_F16;
     if (access == FR_ACCESS_STRIDED)
         out->kind[FR_WK_APART]++;
     else if (access > FR_ACCESS_STRIDED) /* they are put side by side */
         out->kind[FR_MK_BITS] += size;
+}
+
+/* An element that is folded into the value of its row. Floats are added in one order: in eight sums, products in one. */
+static void
+count_fold(fr_op op, fr_dtype d, struct fr_nest_share *out)
+{
+    out->kind[FR_WK_HALF] += d == FR_F16;
+    if (fr_op_finds_index(op))
+        out->kind[FR_WK_FIND] += fr_dtype_size(d);
+    else if (op == FR_OP_sum && fr_dtype_is_complex(d)) /* after all else of a block: parts that lie side by side are added apart */
+        out->kind[FR_MK_SCALAR] += 0.35;
+    else if ((op == FR_OP_sum || op == FR_OP_prod) && (fr_dtype_is_float(d) || fr_dtype_is_complex(d)))
+        out->kind[FR_WK_SUM] += op == FR_OP_sum ? 1 : 8;
+    else
+        out->kind[FR_WK_FOLD] += fr_dtype_size(d);
 }
 
 static fr_status
@@ -167,9 +200,7 @@ count(const struct fr_nest *nest, int i, struct fr_nest_share *out)
     case FR_INST_STORE: count_memory(nest, in, &out->stored, out); return FR_OK;
     case FR_INST_OP: return count_op(nest, i, out);
     case FR_INST_IOTA: out->kind[FR_MK_FLOAT] += size; return FR_OK;
-    case FR_INST_REDUCE: 
-        out->kind[fr_op_finds_index((fr_op)in->op) ? FR_WK_FIND : in->op == FR_OP_sum ? FR_WK_SUM : FR_WK_FOLD] += size;
-        return FR_OK;
+    case FR_INST_REDUCE: count_fold((fr_op)in->op, d, out); return FR_OK;
     case FR_INST_ACCUM:
         out->kind[FR_MK_FLOAT] += size;
         out->loaded += size;
@@ -185,17 +216,21 @@ fr_nest_count(const struct fr_nest *nest, struct fr_nest_work *out, struct fr_er
     uint8_t  *runs = fr_malloc(nest->n_insts + 1);
     fr_status st = FR_OK;
 
-    *out = (struct fr_nest_work){.n_loops = nest->n_stages};
+    *out = (struct fr_nest_work){.n_loops = nest->n_stages, .smallest = 8};
     if (!runs)
         return fr_no_memory(err, "the work of a nest");
     for (int s = 0; s < nest->n_stages; s++) {
         fr_nest_stage_runs(nest, s, (nest->flags & FR_NEST_ROWBUF) != 0, runs);
         for (uint32_t i = 0; i < nest->n_insts && st == FR_OK; i++)
             if (runs[i])
-                st = count(nest, (int)i, &out->element);
+                st = count(nest, (int)i, &out->loop[s < FR_MOST_LOOPS ? s : FR_MOST_LOOPS - 1]);
     }
     for (uint32_t i = 0; i < nest->n_insts && st == FR_OK; i++) {
+        const int size = fr_dtype_size(fr_dtype_info[nest->insts[i].dtype].component);
+
         out->n_folds += nest->insts[i].kind == FR_INST_REDUCE;
+        if (nest->insts[i].level == FR_LEVEL_FULL && size < out->smallest)
+            out->smallest = size;
         if (nest->insts[i].level == FR_LEVEL_ROW && nest->insts[i].kind != FR_INST_REDUCE)
             st = count(nest, (int)i, &out->row);
     }

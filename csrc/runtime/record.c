@@ -159,7 +159,7 @@ add_lines(struct fr_record *r, const struct fr_plan *p, const struct fr_inputs *
 }
 
 static void
-add_work(struct fr_work *w, const struct fr_plan *p, const struct fr_step *s)
+add_work(struct fr_work *w, const struct fr_plan *p, const struct fr_step *s, const int64_t *moving)
 {
     struct fr_work_memory of[FR_MAX_OPERANDS];
 
@@ -170,9 +170,10 @@ add_work(struct fr_work *w, const struct fr_plan *p, const struct fr_step *s)
     default:
         for (int i = 0; i < s->n_instances; i++) {
             for (int k = 0; k < s->kernel->nest->n_operands; k++) {
-                const int n = s->binding[i][k].node, root = n < 0 ? -1 - k : fr_place_root(p->place, n);
+                const struct fr_binding *b = &s->binding[i][k];
+                const int n = b->node, root = n < 0 ? -1 - k : fr_place_root(p->place, n);
 
-                of[k] = (struct fr_work_memory){root, n < 0 ? 0 : (double)p->place[root].bytes};
+                of[k] = (struct fr_work_memory){root, n < 0 ? 0 : (double)p->place[root].bytes, fr_binding_at(b, moving)};
             }
             fr_work_add_nest(w, s->kernel->nest, &s->instance[i], of);
         }
@@ -244,7 +245,7 @@ describe_step(struct fr_plan *p, const struct fr_inputs *in, int step)
         now.is_full = true;
         return false;
     }
-    add_work(&r->work, p, s);
+    add_work(&r->work, p, s, in->moving);
     r->limit_us = limit_us(p->device, &r->work);
     return true;
 }

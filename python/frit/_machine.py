@@ -20,12 +20,13 @@ from ._files import write_whole
 
 FIELDS = {
     "name": "what the processor is called",
-    "levels": "for so many bytes that one thread goes through again and again: bytes, GB/s read, GB/s written, and so on",
+    "levels": "for so many bytes that one thread goes through again and again: bytes, GB/s read, GB/s written, GB/s read and "
+              "written in one place, and so on",
     "all_levels": "the same of all threads together",
-    "kind_ps": "picoseconds for a byte of vector instructions of each kind (csrc/jit/work.h)",
-    "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of a row, of a loop over one; as many threads as "
-               "all of them are worth where arithmetic takes the time; us that they take beside their share; ns of a cycle that "
-               "a row waits for its own instructions",
+    "kind_ps": "picoseconds for a byte of vector instructions of each kind, and for an element that is added (csrc/jit/work.h)",
+    "figures": "us to launch a kernel; ps for a byte loaded, and stored; ns of the value of a row, of a loop over one, of its "
+               "end if that fills no vector, of a cycle that a row waits for its own instructions; bytes of a vector; as many "
+               "threads as all of them are worth where arithmetic takes the time; us that they take beside their share",
     "call_us": "us of a call of an accelerated function, of an evaluation beside it, of an operation that is traced for it, of "
                "an array that it is given or gives, and of a call that runs the function",
     "product_gops": "thousand million multiplications and additions of f32 and f64 in a second, of large matrix products",
@@ -40,8 +41,9 @@ GPU = {
     "rows_in_flight": 6.2,  # that a multiprocessor has between two passes, at 128 threads a row
     "row_bytes": 17.3,      # that it moves in a cycle through rows whose elements wait for each other
 }
-_KINDS = 12
-_FOOTPRINTS = [1 << k for k in (15, 17, 19, *range(20, 28))]
+_KINDS, _SUM = 12, 7     # of work (csrc/jit/work.h), and which of them is done beside the others
+_FEW = 4096             # bytes of an array of a kernel that is fitted: the first cache of any processor holds some of them
+_FOOTPRINTS = [1 << k for k in (13, 15, 17, 19, *range(20, 28))]
 
 
 # ---- measuring, in a process of its own ----
@@ -67,16 +69,28 @@ def _calm(run: Callable[[], Any]) -> float:
     return min(times)
 
 
-def _timed(function: Callable[..., Any], *arrays: Any, seconds: float = 0.03) -> float:
-    """Nanoseconds of the kernels of a call that nobody disturbs."""
+def _timed(*tasks: Any, seconds: float = 0.01, rounds: int = 3) -> list[float]:
+    """Nanoseconds of the kernels of a call (function, arrays...) of each task. What goes on beside may last longer than one of
+    them is measured: all are in turns, and the best counts."""
     import frit
-    tensors = [frit.asarray(a) for a in arrays]
-    for _ in range(3):
-        frit.eval(function(*tensors))
+    calls = [(function, [frit.asarray(a) for a in arrays]) for function, *arrays in tasks]
+    for function, tensors in calls:
+        for _ in range(3):
+            frit.eval(function(*tensors))
     frit.wait_for_compiles(30)
-    _core.record_begin(1 << 16)
+    best = [numpy.inf] * len(calls)
+    for _ in range(rounds):
+        time.sleep(0.02)
+        for k, (function, tensors) in enumerate(calls):
+            best[k] = min(best[k], _of_kernels(function, tensors, seconds))
+    return best
+
+
+def _of_kernels(function: Callable[..., Any], tensors: list[Any], seconds: float) -> float:
+    import frit
+    _core.record_begin(1 << 15)
     n, end = 0, time.perf_counter() + seconds
-    while n < 7 or (time.perf_counter() < end and n < 5000):
+    while n < 5 or (time.perf_counter() < end and n < 5000):
         frit.eval(function(*tensors))
         n += 1
     seen = _core.record_end()
@@ -85,24 +99,35 @@ def _timed(function: Callable[..., Any], *arrays: Any, seconds: float = 0.03) ->
         if kind == "kernel":
             took.setdefault(row, []).append(over - begin)
     a_tick = (seen["end_ns"] - seen["begin_ns"]) / seen["ticks"]
-    return float(sum(sorted(t)[len(t) // 5] * len(t) / n for t in took.values()) * a_tick)
+    return float(sum(_undisturbed(t) * len(t) / n for t in took.values()) * a_tick)
+
+
+def _undisturbed(times: list[int]) -> float:
+    """The mean of the lower half: of clocks that go in steps no single time is exact."""
+    times.sort()
+    half = times[:(len(times) + 1) // 2]
+    return sum(half) / len(half)
 
 
 def _functions() -> dict[str, tuple[Callable[..., Any], str]]:
     """Kernels of every kind of work, and of which dtypes they are."""
     import frit as f
     return {
-        "add": (lambda x: x + x, "fi"),
+        "add": (lambda x: x + x, "fibc"),
         "chain": (lambda x: (x * 1.5 + x) * x - x * 0.5 + (x + 2) * (x - 3), "f"),
         "select": (lambda x: f.where(x > 1, x, 0.5), "f"), "clip": (lambda x: f.minimum(f.maximum(x, 0.2), 0.8), "f"),
-        "divide": (lambda x: 1.5 / x, "f"), "divide2": (lambda x: x / (x + 1.0), "f"), "sqrt": (lambda x: f.sqrt(x), "f"),
+        "divide": (lambda x: 1.5 / x, "f"), "divide2": (lambda x: x / (x + 1.0), "fc"), "sqrt": (lambda x: f.sqrt(x), "f"),
         "floor": (lambda x: f.floor(x) + f.rint(x), "f"), "exp": (lambda x: f.exp(x), "f"), "log": (lambda x: f.log(x), "f"),
         "sin": (lambda x: f.sin(x), "f"), "tanh": (lambda x: f.tanh(x), "f"), "power": (lambda x: x ** 2.5, "f"),
-        "arctan": (lambda x: f.arctan(x), "f"), "widen": (lambda x: x.astype("f8") * 0.5, "i"),
-        "multiply": (lambda x: x * x + 3, "i"),
-        "bits": (lambda x: (x & 15) ^ (x << 2) | (x >> 1), "i"), "remainder": (lambda x: x % (x + 7), "i"),
-        "sum": (lambda x: x.sum(), "fi"), "max": (lambda x: x.max(), "fi"), "argmax": (lambda x: x.argmax(), "f"),
-        "sum of squares": (lambda x: (x * x).sum(), "f"), "half": (lambda x: x + x, "h"),
+        "arctan": (lambda x: f.arctan(x), "f"), "widen": (lambda x: x.astype("f8") * 0.5, "ib"),
+        "to f4": (lambda x: x.astype("f4") + 1, "ib"), "to i4": (lambda x: x.astype("i4") + 1, "fb"),
+        "compared": (lambda x: (x > 1).astype("i4") * 3, "fb"),
+        "multiply": (lambda x: x * x + 3, "ibc"),
+        "bits": (lambda x: (x & 15) ^ (x << 2) | (x >> 1), "ib"), "remainder": (lambda x: x % (x + 7), "ib"),
+        "remainder of ten": (lambda x: x % 10, "ib"), "quotient": (lambda x: x // 7, "fi"),
+        "fmod": (lambda x: f.fmod(x, 0.3), "f"), "running": (lambda x: f.cumsum(x), "fi"),
+        "sum": (lambda x: x.sum(), "fic"), "max": (lambda x: x.max(), "fi"), "argmax": (lambda x: x.argmax(), "f"),
+        "sum of squares": (lambda x: (x * x).sum(), "fc"), "half": (lambda x: x + x, "h"),
         "halves": (lambda x: (x * 1.5 + x) * x - x * 0.5, "h"), "max of halves": (lambda x: (x - 0.5).max(), "h"),
         "apart": (lambda x: x[::7] * 2, "fi"), "apart too": (lambda x: x[:-8:5] + x[3:-5:5] * x[5:-3:5], "f"),
         "every other": (lambda x: x[:-1:2] + x[1::2], "f"), "hypot": (lambda x: f.hypot(x, x + 1), "f"),
@@ -112,19 +137,24 @@ def _functions() -> dict[str, tuple[Callable[..., Any], str]]:
     }
 
 
+_DTYPES = {"f": ("f4", "f8"), "i": ("i4", "i8"), "b": ("i1", "u2"), "h": ("f2",), "c": ("c8", "c16")}
+
+
 def _array(n: int, dtype: str) -> Any:
     x = numpy.random.default_rng(n).random(n) + 0.25
-    return (100 * x).astype(dtype) if dtype[0] == "i" else x.astype(dtype)
+    return (100 * x if dtype[0] in "iu" else x * (1 + 0.5j) if dtype[0] == "c" else x).astype(dtype)
 
 
-def _features(function: Callable[..., Any], *arrays: Any) -> list[float]:
-    """What the kernels of a call do, in the order of the numbers that are fitted."""
+def _features(function: Callable[..., Any], *arrays: Any) -> Any:
+    """What the kernel of a call does, in the order of the numbers that are fitted: a row for each loop, and one of how often."""
     from ._estimate import recorded_rows
     from ._meta import ShapeDtype
-    found = numpy.zeros(_KINDS + 5)
-    for r in recorded_rows(function, [ShapeDtype(a.shape, a.dtype) for a in arrays]):
-        found += [*r["kinds"], r["loaded"], r["stored"], r["rows"], r["loops"], r["waits"]]
-    return list(found)
+    rows = recorded_rows(function, [ShapeDtype(a.shape, a.dtype) for a in arrays])
+    often = sum(numpy.array([r["rows"], r["loops"], r["tails"], r["waits"]]) for r in rows)
+    loops = sum(numpy.array(r["work"]) * numpy.array([r["fill"]] * (len(r["work"]) - 1) + [1.0])[:, None] for r in rows)
+    found = numpy.zeros((len(loops) + 1, _KINDS + 6))
+    found[:-1, :_KINDS + 2], found[-1, _KINDS + 2:] = loops, often
+    return found
 
 
 def _fit(a: Any, b: Any) -> Any:
@@ -151,25 +181,30 @@ def _fit(a: Any, b: Any) -> Any:
 
 def _model(a: Any, x: Any) -> Any:
     """Nanoseconds of work by the numbers that are fitted, as csrc/backends/estimate.c has it for what the first cache holds."""
-    arithmetic, moves = a[:, :_KINDS] @ x[:_KINDS], a[:, _KINDS:_KINDS + 2] @ x[_KINDS:_KINDS + 2]
-    return (arithmetic ** 4 + moves ** 4 + 1e-30) ** 0.25 + a[:, _KINDS + 2:] @ x[_KINDS + 2:]
+    sums, moves = a[..., _SUM] * x[_SUM], a[..., _KINDS:_KINDS + 2] @ x[_KINDS:_KINDS + 2]
+    arithmetic = a[..., :_KINDS] @ x[:_KINDS] - sums
+    return ((arithmetic ** 4 + moves ** 4 + sums ** 4) ** 0.25 + a[..., _KINDS + 2:] @ x[_KINDS + 2:]).sum(axis=-1)
 
 
-def _fit_model(a: Any, b: Any) -> Any:
-    """The x > 0 for which log(_model(a, x) / b) has the least squares, by Levenberg's and Marquardt's steps of logarithms."""
-    weights = 1 / b
-    x = numpy.maximum(_fit(a * weights[:, None], b * weights), 1e-3)
-    careful, off = 1e-3, numpy.log(_model(a, x) / b)
+def _fit_model(a: Any, b: Any, launch: float) -> Any:
+    """The x > 0 for which the logarithms of _model(a, x) + launch over b + launch have the least squares, by Levenberg's and
+    Marquardt's steps of logarithms."""
+    def error(x: Any) -> Any:
+        return numpy.log((_model(a, x) + launch) / (b + launch))
+
+    weights = 1 / (b + launch)
+    x = numpy.maximum(_fit(a.sum(axis=1) * weights[:, None], b * weights), 1e-3)
+    careful, off = 1e-3, error(x)
     for _ in range(80):
-        slopes = numpy.empty_like(a)
+        slopes = numpy.empty((len(b), len(x)))
         for k in range(len(x)):
             y = x.copy()
             y[k] *= 1.001
-            slopes[:, k] = (numpy.log(_model(a, y) / b) - off) / 0.001
+            slopes[:, k] = (error(y) - off) / 0.001
         square = slopes.T @ slopes
         step = numpy.linalg.solve(square + careful * numpy.diag(numpy.diag(square) + 1e-6), -slopes.T @ off)
         y = numpy.clip(x * numpy.exp(numpy.clip(step, -0.7, 0.7)), 1e-6, 1e6)
-        new = numpy.log(_model(a, y) / b)
+        new = error(y)
         if new @ new < off @ off:
             x, off, careful = y, new, careful / 2
         else:
@@ -177,29 +212,54 @@ def _fit_model(a: Any, b: Any) -> Any:
     return x
 
 
+def _work() -> list[tuple[Callable[..., Any], Any]]:
+    """Functions to fit, and an array for each."""
+    import frit as f
+    found = [(function, _array(_FEW // int(d[1:]), d))
+             for function, kinds in _functions().values() for kind in kinds for d in _DTYPES[kind]]
+    for width in (4, 10, 16, 64, 100):
+        x = _array(_FEW // 4 // width * width, "f4").reshape(-1, width)
+        found += [(function, x) for function in (
+            lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True), lambda x: x * x[0], lambda x: f.exp(x * x[0]),
+            lambda x: x.sum(axis=0), lambda x: f.tanh(f.sin(x + x[0])).sum(axis=1))]
+    return found
+
+
+def _vector_bytes() -> float:
+    return {"v3": 32.0, "v4": 64.0}.get(_core.show_config()["isa"], 16.0)
+
+
+def _plain() -> dict[str, Any]:
+    """This machine before it is measured: work is counted by its vectors."""
+    ones = [1.0] * _KINDS
+    return {"levels": ones[:4], "all_levels": ones[:4], "kind_ps": ones, "figures": [*ones[:7], _vector_bytes(), 1.0, 1.0],
+            "product_gops": ones[:2], "all_product_gops": ones[:2]}
+
+
+def _read(x: Any) -> Any:
+    return x.max()
+
+
+def _written(x: Any) -> Any:
+    return -x
+
+
+def _rewritten(x: Any) -> Any:
+    x *= -1.0
+    return x
+
+
 def _measure() -> dict[str, Any]:
     """Numbers of this process, which has one thread or all."""
     import frit
     threads = _core.show_config()["threads"]
-    rows, times = [], []
-    if threads == 1 or "--all" not in sys.argv:
-        for function, kinds in _functions().values():
-            for dtype in ("f4", "f8") * ("f" in kinds) + ("i4", "i8") * ("i" in kinds) + ("f2",) * ("h" in kinds):
-                x, few = _array(16384 // int(dtype[1]), dtype), _array(16, dtype)
-                rows.append(numpy.subtract(_features(function, x), _features(function, few)))
-                times.append(max(_timed(function, x) - _timed(function, few), 20.0))
-        for width in (4, 8, 16, 64, 256):
-            for f in (lambda x: x.sum(axis=1), lambda x: x - x.max(axis=1, keepdims=True), lambda x: x * x[0],
-                      lambda x: frit.exp(x * x[0]), lambda x: frit.tanh(frit.sin(x + x[0])).sum(axis=1)):
-                x = _array(4096, "f4").reshape(-1, width)
-                few = x[:2]
-                rows.append(numpy.subtract(_features(f, x), _features(f, few)))
-                times.append(max(_timed(f, x) - _timed(f, few), 20.0))
-        x = _fit_model(numpy.array(rows), numpy.array(times))
-    else:
-        x = numpy.zeros(_KINDS + 5)
+    use(_plain())
+    work = _work() if threads == 1 or "--all" not in sys.argv else []
+    x, launch = numpy.zeros(_KINDS + 6), 0.0
+    if work:
+        launch, *times = _timed((lambda x: x + 1, numpy.ones(16, "f4")), *work, seconds=0.006, rounds=6)
+        x = _fit_model(numpy.array([_features(*task) for task in work]), numpy.maximum(numpy.array(times) - launch, 1.0), launch)
     small = frit.asarray(numpy.ones(16, "f4"))
-    launch = _timed(lambda x: x + 1, numpy.ones(16, "f4"))
 
     def chain(n: int) -> Any:
         y = small
@@ -216,20 +276,22 @@ def _measure() -> dict[str, Any]:
     calls[0] = max(calls[0] - launch / 1000, 0.0)
     calls[1:1] = [max(short - node - launch, 0.0) / 1000, node / 1000]
     levels = []
+    passes = ((_read, "i4", 4), (_written, "f4", 8), (_rewritten, "f4", 4))
+    base = _timed(*((f, numpy.ones(16, d)) for f, d, _ in passes))
+    took = {size: numpy.full(3, numpy.inf) for size in _FOOTPRINTS}
+    for _ in range(3):      # whoever disturbs one round may be gone in the next
+        for size in _FOOTPRINTS:
+            took[size] = numpy.minimum(took[size], _timed(*((f, numpy.ones(size // n, d)) for f, d, n in passes), rounds=1))
     for size in _FOOTPRINTS:
-        a, b = numpy.ones(size // 4, "i4"), numpy.ones(size // 8, "f4")
-        base = _timed(lambda x: x.max(), a[:16]), _timed(lambda x: -x, b[:16])
-        read = max(_timed(lambda x: x.max(), a, seconds=0.05) - base[0], 1.0)
-        both = max(_timed(lambda x: -x, b, seconds=0.05) - base[1], 1.0)
-        levels += [float(size), size / read, size / 2 / max(both - read / 2, both / 4)]
-    gops = []
-    for dtype in ("f4", "f8"):
-        m = numpy.random.default_rng(0).random((512, 512)).astype(dtype)
-        gops.append(2 * 512 ** 3 / _timed(lambda p: p @ p, m, seconds=0.1))
-    x_f4 = _array(1 << 19, "f4")
-    busy = _timed(lambda x: frit.tanh(frit.sin(x)), x_f4, seconds=0.2)
-    return {"busy": busy, "levels": levels, "kind_ps": [1000 * v for v in x[:_KINDS]], "product_gops": gops, "threads": threads,
-            "call_us": calls, "figures": [launch / 1000, 1000 * x[_KINDS], 1000 * x[_KINDS + 1], *x[_KINDS + 2:]]}
+        read, both, here = (float(t) for t in numpy.maximum(took[size] - base, 1.0))
+        levels += [float(size), size / read, size / 2 / max(both - read / 2, both / 4), size / here]
+    squares = [numpy.random.default_rng(0).random((512, 512)).astype(dtype) for dtype in ("f4", "f8")]
+    large = ((lambda x: frit.tanh(frit.sin(x)), _array(1 << 19, "f4")), *((lambda p: p @ p, m) for m in squares))
+    busy, *products = _timed(*large, seconds=0.02, rounds=8)
+    gops = [2 * 512 ** 3 / t for t in products]
+    kinds, moves, often = 1000 * x[:_KINDS], 1000 * x[_KINDS:_KINDS + 2], x[_KINDS + 2:]
+    return {"busy": busy, "levels": levels, "kind_ps": list(kinds), "product_gops": gops, "threads": threads,
+            "call_us": calls, "figures": [launch / 1000, *moves, *often, _vector_bytes()]}
 
 
 class _Model:
@@ -282,7 +344,7 @@ def calibrate() -> dict[str, Any]:
     worth = min(max(alone["busy"] / together["busy"], 1.0), float(together["threads"]))
     machine = {"name": _processor(), "levels": alone["levels"], "all_levels": together["levels"], "kind_ps": alone["kind_ps"],
                "call_us": alone["call_us"],
-               "figures": [*alone["figures"][:5], worth, 4.0, alone["figures"][5]], "product_gops": alone["product_gops"],
+               "figures": [*alone["figures"], worth, 4.0], "product_gops": alone["product_gops"],
                "all_product_gops": together["product_gops"]}
     use(machine)
     save(machine)
@@ -370,8 +432,7 @@ def found() -> dict[str, Any] | None:
 def limits() -> dict[str, float]:
     """Of the machine that is in use: GB/s of large arrays, and thousand million plain operations of f32 a second."""
     if _used is not None and "kind_ps" in _used:
-        _, read, write = _used["all_levels"][-3:]
-        return {"gbs": max(read, write), "gops": 250.0 * _used["figures"][5] / max(_used["kind_ps"][0], 1e-3)}
+        return {"gbs": max(_used["all_levels"][-3:]), "gops": 250.0 * _used["figures"][8] / max(_used["kind_ps"][0], 1e-3)}
 
     def us(moved: float, ops: float) -> float:
         return _core.estimate_us(moved, 0.0, ops, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)

@@ -47,16 +47,26 @@ line_of(Py_ssize_t i, const void *of)
     return site_parts(line->site, &where, &scope) ? Py_BuildValue("(NdN)", where, line->share, scope) : NULL;
 }
 
+/* What a loop of a kernel does: kinds of work, then bytes loaded and stored (jit/work.h). */
+static PyObject *
+loop_of(Py_ssize_t i, const void *of)
+{
+    const struct fr_nest_share *loop = &((const struct fr_record *)of)->work.loop[i];
+    PyObject                   *t = PyTuple_New(FR_N_WORK_KINDS + 2);
+
+    for (int k = 0; t && k < FR_N_WORK_KINDS + 2; k++)
+        PyTuple_SET_ITEM(t, k, PyFloat_FromDouble(k < FR_N_WORK_KINDS ? loop->kind[k] : k > FR_N_WORK_KINDS ? loop->stored : loop->loaded));
+    return t;
+}
+
 static PyObject *
 row_of(const struct fr_record *r)
 {
-    PyObject *lines = list_of(r->n_lines, line_of, r), *kinds = PyTuple_New(FR_N_WORK_KINDS);
+    PyObject *lines = list_of(r->n_lines, line_of, r), *work = list_of(FR_MOST_LOOPS + 1, loop_of, r);
 
-    for (int k = 0; kinds && k < FR_N_WORK_KINDS; k++)
-        PyTuple_SET_ITEM(kinds, k, PyFloat_FromDouble(r->work.kind[k]));
-    if (!lines || !kinds) {
+    if (!lines || !work) {
         Py_XDECREF(lines);
-        Py_XDECREF(kinds);
+        Py_XDECREF(work);
         return NULL;
     }
     return Py_BuildValue("{s:s,s:s,s:z,s:s,s:s,s:s,s:O,s:i,s:N,s:K,s:K,s:d,s:d,s:K,s:d,s:d,s:d,s:d,s:d,s:d,s:d,s:N,s:K,s:K,s:d}",
@@ -64,10 +74,9 @@ row_of(const struct fr_record *r)
                          "is_kernel", r->counts ? Py_True : Py_False, "arrays", r->n_arrays, "lines", lines,
                          "bytes_read", (ull)r->bytes_read, "bytes_written", (ull)r->bytes_written,
                          "bytes", r->work.bytes, "ops", fr_work_ops(&r->work), "runs", (ull)r->n_runs, "us", r->us,
-                         "loaded", r->work.loaded, "stored", r->work.stored, "rows", r->work.rows, "loops", r->work.loops, "waits",
-                         r->work.waits,
-                         "product", r->work.product, "kinds", kinds, "ticks", (ull)r->ticks, "threads",
-                         (ull)r->threads, "limit_us", r->limit_us);
+                         "rows", r->work.rows, "loops", r->work.loops, "tails", r->work.tails, "waits", r->work.waits,
+                         "fill", r->work.elements > 0 ? r->work.filled / r->work.elements : 1.0, "product", r->work.product,
+                         "work", work, "ticks", (ull)r->ticks, "threads", (ull)r->threads, "limit_us", r->limit_us);
 }
 
 static PyObject *
@@ -314,13 +323,15 @@ numbers(PyObject *d, const char *name, int n, double *out)
 static bool
 levels(PyObject *d, const char *name, int n, struct fr_machine_level *out)
 {
-    double x[3 * FR_MOST_LEVELS];
+    double x[4 * FR_MOST_LEVELS];
 
-    if (!numbers(d, name, 3 * n, x))
+    if (!numbers(d, name, 4 * n, x))
         return false;
     for (int i = 0; i < n; i++) {
-        out[i] = (struct fr_machine_level){x[3 * i], x[3 * i + 1], x[3 * i + 2]};
-        if (!(x[3 * i] > 0 && x[3 * i + 1] > 0 && x[3 * i + 2] > 0) || (i > 0 && x[3 * i] <= x[3 * i - 3])) {
+        const double *at = &x[4 * i];
+
+        out[i] = (struct fr_machine_level){at[0], at[1], at[2], at[3]};
+        if (!(at[0] > 0 && at[1] > 0 && at[2] > 0 && at[3] > 0) || (i > 0 && at[0] <= at[-4])) {
             PyErr_Format(PyExc_ValueError, "a machine whose %s do not grow, or are 0", name);
             return false;
         }
@@ -350,7 +361,7 @@ static PyObject *
 machine_set(PyObject *module, PyObject *d)
 {
     struct fr_machine m = {.n_levels = 0};
-    double            x[8];
+    double            x[10];
     PyObject         *list;
 
     (void)module;
@@ -361,25 +372,29 @@ machine_set(PyObject *module, PyObject *d)
             return NULL;
     } else if (d != Py_None) {
         list = PyDict_GetItemString(d, "levels");
-        m.n_levels = list ? (int)(PySequence_Size(list) / 3) : 0;
+        m.n_levels = list ? (int)(PySequence_Size(list) / 4) : 0;
         if (PyErr_Occurred())
             return NULL;
         if (m.n_levels < 1 || m.n_levels > FR_MOST_LEVELS)
             return PyErr_Format(PyExc_ValueError, "a machine of 1 to %d levels, not %d", FR_MOST_LEVELS, m.n_levels);
         if (!levels(d, "levels", m.n_levels, m.level) || !levels(d, "all_levels", m.n_levels, m.all_level) ||
-            !numbers(d, "kind_ps", FR_N_WORK_KINDS, m.kind_ps) || !numbers(d, "figures", 8, x) || !numbers(d, "product_gops", 2, m.product_gops) ||
+            !numbers(d, "kind_ps", FR_N_WORK_KINDS, m.kind_ps) || !numbers(d, "figures", 10, x) || !numbers(d, "product_gops", 2, m.product_gops) ||
             !numbers(d, "all_product_gops", 2, m.all_product_gops))
             return NULL;
         if (!(m.product_gops[0] > 0 && m.product_gops[1] > 0 && m.all_product_gops[0] > 0 && m.all_product_gops[1] > 0))
             return PyErr_Format(PyExc_ValueError, "a machine that does nothing");
+        if (!(x[7] == 0 || x[7] >= 1))
+            return PyErr_Format(PyExc_ValueError, "a machine whose vectors have less than a byte");
         m.launch_us = x[0];
         m.load_ps = x[1];
         m.store_ps = x[2];
         m.row_ns = x[3];
         m.loop_ns = x[4];
-        m.threads = x[5];
-        m.shared_us = x[6];
-        m.wait_ns = x[7];
+        m.tail_ns = x[5];
+        m.wait_ns = x[6];
+        m.vector_bytes = x[7];
+        m.threads = x[8];
+        m.shared_us = x[9];
     }
     fr_machine_measured(&m);
     Py_RETURN_NONE;
