@@ -1,6 +1,8 @@
 """frit.estimate: memory to the byte, on programs that are also run; what it leaves alone; and what it says of what it cannot know."""
+import copy
 import functools
 import json
+import random
 import subprocess
 import sys
 import threading
@@ -15,7 +17,7 @@ from frit import _core
 from frit._shapes import RULES, Shape, result_of
 
 from .common import SOAK
-from .estimates import NoCall, compare, quietly
+from .estimates import NoCall, allocated, compare, quietly
 from .fuzz import more, run as fuzz_run
 
 S = frit.ShapeDtype
@@ -214,6 +216,67 @@ def test_arguments_objects_and_the_module_are_as_before():
     assert not frit.estimate(changes_its_module)(np.ones(10)).stopped
     assert STATE is state and (STATE == 0).all() and "NEW" not in globals()
     assert (frit.accelerate(changes_its_module)(np.ones(10)) == 2).all()    # and all goes on as ever
+
+
+class Layer:
+    __slots__ = ("weights", "kept")
+
+    def __init__(self, weights):
+        self.weights = weights
+
+
+class Random:
+    def __init__(self, weights):
+        self.layers, self.rng = {"first": Layer(weights)}, np.random.default_rng(5)
+
+    def step(self, x):
+        layer = self.layers["first"]
+        layer.kept = self.rng.random(x.shape) < 0.5
+        layer.weights -= 0.1 * (x * layer.kept).sum(axis=0)
+        return layer.weights.sum()
+
+
+def test_what_objects_hold_is_computed_and_belongs_to_no_other_estimate():
+    """In-place and attributes of attributes: when the call ends, it is there."""
+    real, shapes = Random(np.ones(1000)), Random(S(1000))
+    x = np.ones((300, 1000))
+    first = [frit.estimate(m.step)(x) for m in (real, shapes)]
+    assert first[0].peak_bytes == first[1].peak_bytes > 0 and first[0].total_bytes == first[1].total_bytes
+    assert sum(k.runs for k in first[0].kernels) == sum(k.runs for k in first[1].kernels)
+    again = [frit.estimate(m.step)(x) for m in (shapes, real)]
+    for e in again:
+        assert e.as_dict() == first[1].as_dict()
+    partial = functools.partial(Random.step, shapes)
+    assert frit.estimate(partial)(x).peak_bytes == first[0].peak_bytes
+    plain = frit.estimate(lambda x: x + 1)(S(10))
+    assert plain.peak_bytes == 80 and len(plain.kernels) == 1
+    assert shapes.layers["first"].weights == S(1000) and not hasattr(shapes.layers["first"], "kept")
+    most, _ = allocated(frit.accelerate(Random.step), (real, x))
+    assert most == first[0].peak_bytes
+
+
+RNG, PYTHONS = np.random.default_rng(1), random.Random(2)
+
+
+def test_generators_give_what_they_would_have_given():
+    legacy, bits, own = np.random.RandomState(3), np.random.Philox(4), Random(np.ones(4))
+
+    def draws(x, seed=np.random.SeedSequence(6)):
+        return x + RNG.random(3) + PYTHONS.random() + legacy.rand(3) + np.random.rand(3) + random.random() + bits.random_raw()
+
+    def numbers():
+        return (RNG.random(), PYTHONS.random(), legacy.rand(), np.random.rand(), random.random(), bits.random_raw(), own.rng.random())
+    np.random.seed(7)
+    random.seed(8)
+    states = [copy.deepcopy(g) for g in (RNG, PYTHONS, legacy, bits, own.rng)]
+    frit.estimate(draws)(S(3))
+    frit.estimate(own.step)(S((2, 4)))
+    frit.estimate(lambda x, g: x + g.random(3))(S(3), own.rng)
+    got = numbers()
+    np.random.seed(7)
+    random.seed(8)
+    assert got == (states[0].random(), states[1].random(), states[2].rand(), np.random.rand(), random.random(), states[3].random_raw(),
+                   states[4].random())
 
 
 def test_tensors_are_as_before():

@@ -10,7 +10,7 @@ import numpy
 
 from . import _core, _machine
 from ._limits import Difference, bytes_of, first_array, max_batch
-from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, asked_of, copied, element, where_text
+from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, asked_of, copied, element, reached, where_text
 from ._rows import Kernel as Kernel, Layer, Line as Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
@@ -202,7 +202,7 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
         _core.device_enter(META)
         try:
             result = called()
-            _core.eval(result)
+            _core.eval(result, [x for x in reached(result) if isinstance(x, _core.Tensor)])   # also those in objects
         except _core.NoDataError as error:
             out.stopped = str(error) + where_text(error)
         finally:
@@ -244,16 +244,16 @@ def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], valu
 
     function = _unwrap(function)
     out = Estimate(getattr(function, "__qualname__", None) or repr(function))
-    seen: dict[int, Any] = {}
-    out.argument_bytes = arrays_bytes([args, kwargs, getattr(function, "__self__", None)], seen)
-    out._arrays = sum(isinstance(x, (numpy.ndarray, ShapeDtype)) for x in seen.values())
+    given = list(reached([function, args, kwargs]))
+    out.argument_bytes = arrays_bytes(given)
+    out._arrays = sum(isinstance(x, (numpy.ndarray, ShapeDtype)) for x in given)
     out.call = function, args, kwargs, values, unknown
     function, args, kwargs = copied((function, args, kwargs))
     fast = accelerate(function, results="tensors")
     out._is_closed = lambda: getattr(fast, "_state", None) is not None and fast._state.is_closed()
 
     def called() -> Any:
-        return fast(*args, **kwargs), args, kwargs
+        return fast(*args, **kwargs), function, args, kwargs
     run(out, called, Restored(function), values, unknown, machine)
     return out
 

@@ -7,8 +7,9 @@ import math
 import operator
 import os
 import pickle
+import random
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy
@@ -93,7 +94,7 @@ class _Copier(pickle.Pickler):
             o = o._tensor()
         elif isinstance(o, _core.Tensor) and o.device != META:
             o = _core.meta_like(o.shape, o.dtype, numpy.array(o, order="C"), False)
-        elif not (isinstance(o, _KEPT) or (type(o).__flags__ & _HEAP == 0 and type(o) not in _COPIED)):
+        elif not (isinstance(o, _KEPT) or (type(o).__flags__ & _HEAP == 0 and type(o) not in _COPIED and not _draws(o))):
             return None
         self.kept.append(o)
         return len(self.kept) - 1
@@ -125,28 +126,61 @@ def copied(values: Any) -> Any:
         raise TypeError(f"the arguments cannot be copied, so that the call would leave them alone: {error}") from error
 
 
-def arrays_bytes(o: Any, seen: dict[int, Any]) -> int:
-    """Bytes of the arrays in lists, tuples, dicts and attributes, each once."""
-    if id(o) in seen:
-        return 0
-    seen[id(o)] = o
-    if isinstance(o, ShapeDtype):
-        return o.nbytes
-    if isinstance(o, numpy.ndarray):
-        root = o
-        while isinstance(root.base, numpy.ndarray):
-            root = root.base
-        return o.nbytes if root is o else arrays_bytes(root, seen)
-    if isinstance(o, (list, tuple, set, frozenset)):
-        return sum(arrays_bytes(x, seen) for x in o)
-    if isinstance(o, dict):
-        return sum(arrays_bytes(x, seen) for x in o.values())
-    state = getattr(o, "__dict__", None)
-    return arrays_bytes(state, seen) if isinstance(state, dict) and not isinstance(o, (type, types.ModuleType)) else 0
+def reached(o: Any) -> Iterator[Any]:
+    """What is in containers and attributes, what methods and partial functions are of, and what views are views of, each once."""
+    seen: dict[int, Any] = {}
+    found = [o]
+    while found:
+        o = found.pop()
+        if id(o) in seen:
+            continue
+        seen[id(o)] = o
+        yield o
+        if isinstance(o, numpy.ndarray):
+            found.append(o.base)
+        elif isinstance(o, (list, tuple, set, frozenset)):
+            found += o
+        elif isinstance(o, dict):
+            found += o.values()
+        elif isinstance(o, types.MethodType):
+            found.append(o.__self__)
+        elif isinstance(o, functools.partial):
+            found += [o.func, o.args, o.keywords]
+        elif not isinstance(o, (type, types.ModuleType, types.FunctionType)):
+            slots = [vars(c).get("__slots__", ()) for c in type(o).__mro__]
+            for name in ("__dict__", *(name for s in slots for name in ((s,) if isinstance(s, str) else s))):
+                try:
+                    found.append(object.__getattribute__(o, name))      # without what o itself does when asked
+                except AttributeError:
+                    pass
+
+
+def arrays_bytes(objects: Iterable[Any]) -> int:
+    """Bytes of the arrays among them, but for views of others."""
+    return sum(o.nbytes for o in objects
+               if isinstance(o, ShapeDtype) or (isinstance(o, numpy.ndarray) and not isinstance(o.base, numpy.ndarray)))
+
+
+def _draws(o: Any) -> bool:
+    """Whether it gives random numbers, other ones each time."""
+    return isinstance(o, random.Random) or str(type(o).__module__).startswith("numpy.random.")
+
+
+def _drawer(o: Any) -> tuple[Callable[[Any], Any], Any] | None:
+    """What sets the state of a generator of random numbers, and that state."""
+    if not _draws(o):
+        return None
+    if isinstance(o, random.Random):
+        return o.setstate, o.getstate()
+    if hasattr(o, "get_state"):
+        return o.set_state, o.get_state(legacy=False)
+    bits = getattr(o, "bit_generator", o)
+    return (functools.partial(setattr, bits, "state"), bits.state) if hasattr(bits, "random_raw") else None
 
 
 class Restored:
-    """What the function's module and cells name before the call is what they name after it."""
+    """What the function's module and cells name before the call is what they name after it, and generators of random numbers that
+    it names, NumPy's and Python's own among them, give what they would have given."""
 
     def __init__(self, function: Any) -> None:
         while isinstance(function, (functools.partial, types.MethodType)):
@@ -154,6 +188,9 @@ class Restored:
         self.names = getattr(function, "__globals__", {})
         self.before = dict(self.names)
         self.cells = [(c, c.cell_contents) for c in getattr(function, "__closure__", None) or () if _is_set(c)]
+        named = [*self.before.values(), *(value for _, value in self.cells)]
+        named += [vars(numpy.random.mtrand)["_rand"], vars(random)["_inst"]]
+        self.drawers = [d for d in map(_drawer, {id(o): o for o in named}.values()) if d]
 
     def restore(self) -> None:
         for name in [n for n in self.names if n not in self.before]:
@@ -164,6 +201,8 @@ class Restored:
         for cell, value in self.cells:
             if not _is_set(cell) or cell.cell_contents is not value:
                 cell.cell_contents = value
+        for set_state, state in self.drawers:
+            set_state(state)
 
 
 def _is_set(cell: types.CellType) -> bool:

@@ -159,14 +159,14 @@ def _copies(values: dict[str, Any]) -> dict[str, Any]:
 
 def _estimated(code: CodeType, names: dict[str, Any], title: str) -> Any:
     from ._estimate import Estimate, run
-    from ._meta import Restored, arrays_bytes
+    from ._meta import Restored, arrays_bytes, reached
 
     out = Estimate(title)
-    reached = _reached(code, names)
-    out.argument_bytes = arrays_bytes(reached, {})
+    found = _reached(code, names)
+    out.argument_bytes = arrays_bytes(reached(found))
     restored = Restored(FunctionType(code, names))
     try:
-        names.update(_copies(reached))
+        names.update(_copies(found))
         run(out, lambda: _install.execute(code, names, CallStats()), None, "small", None)
     finally:
         restored.restore()
