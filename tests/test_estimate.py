@@ -1,4 +1,5 @@
 """frit.estimate: memory to the byte, on programs that are also run; what it leaves alone; and what it says of what it cannot know."""
+import collections
 import copy
 import functools
 import json
@@ -6,6 +7,8 @@ import random
 import subprocess
 import sys
 import threading
+import types
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -255,6 +258,104 @@ def test_what_objects_hold_is_computed_and_belongs_to_no_other_estimate():
     assert most == first[0].peak_bytes
 
 
+class Slotted:
+    __slots__ = ("__hidden", "count")
+    shared: ClassVar[dict] = {}
+    last = None
+
+    def __init__(self, hidden):
+        self.__hidden = hidden
+
+    def run(self, x):
+        self.__hidden = self.__hidden + x
+        self.count = x.sum()
+        type(self).last = self.shared[len(self.shared)] = self.__hidden
+        return self.__hidden
+
+    def hidden(self):
+        return self.__hidden
+
+
+@functools.lru_cache
+def cached(n):
+    return np.arange(float(n))
+
+
+class Reached:
+    """What a function reaches without an argument: every way in which a program keeps something."""
+
+    def __init__(self):
+        self.weights, self.history, self.queue, self.seen = np.ones(100), [], collections.deque(maxlen=3), set()
+        self.table, self.ordered, self.by = {"a": np.zeros(3)}, collections.OrderedDict(a=1), collections.defaultdict(list)
+        self.slotted, self.counts, self.pair = Slotted(np.ones(100)), collections.Counter("ab"), (Slotted(np.zeros(100)), [1])
+        self.objects, self.bytes, self.tell = np.array([[1], None], dtype=object), bytearray(b"ab"), self.history.append
+
+    def step(self, x):
+        self.weights = self.weights - x.mean()
+        self.tell(self.weights)
+        self.queue.append(x * 2)
+        self.seen.add(len(self.seen))
+        self.table["a"] = self.table["b"] = x
+        self.ordered.move_to_end("a")
+        self.ordered["b"] = x
+        self.by["x"].append(x)
+        self.counts["b"] += 3
+        self.bytes += b"c"
+        self.objects[0].append(x)
+        self.pair[0].run(x)
+        self.pair[1].append(x)
+        self.new = self.slotted.run(x) + cached(100)
+        step.calls += 1
+        return self.new
+
+    def found(self):
+        slots = [self.slotted.hidden(), hasattr(self.slotted, "count"), self.pair[0].hidden(), len(self.pair[1])]
+        return [self.weights, len(self.history), len(self.queue), len(self.seen), list(self.table), self.table["a"], list(self.ordered),
+                dict(self.by), self.counts["b"], bytes(self.bytes), self.objects.tolist(), hasattr(self, "new"), Slotted.last,
+                dict(Slotted.shared), step.calls, *slots]
+
+
+REACHED = Reached()
+
+
+def step(x):
+    return REACHED.step(x)
+
+
+step.calls = 0
+
+
+@pytest.mark.parametrize("how", ["global", "cell", "partial"])
+def test_what_a_function_reaches_is_as_before_and_goes_on(how):
+    """Programs whose functions have no arguments: their objects kept arrays without data, and the next step failed."""
+    own = REACHED
+    call = {"global": step, "cell": lambda x: own.step(x), "partial": functools.partial(lambda o, x: o().step(x), lambda: own)}[how]
+    before = own.found()
+    e = frit.estimate(call)(S(100))
+    assert not e.stopped and e.kernels
+    after = own.found()
+    assert str(after) == str(before)
+    assert all(isinstance(x, np.ndarray) for x in (own.weights, own.table["a"], own.slotted.hidden()))
+    x = np.random.default_rng(0).random(100)
+    want = own.slotted.hidden() + x + np.arange(100.0)
+    assert np.array_equal(frit.accelerate(call)(x), want) and own.history[-1] is own.weights and step.calls == before[14] + 1
+    assert not frit.estimate(call)(S(100)).stopped
+
+
+def test_shapes_and_tensors_that_a_function_reaches_stand_for_arrays_without_data():
+    model = types.SimpleNamespace(weights=S((1000, 1000)), more=[S(1000)], mine=frit.asarray(np.ones(1000)))
+    own = Slotted([S(1000)])
+
+    def run(x):
+        y = x @ model.weights + model.more[0] * model.mine
+        return y + own.hidden()[0]
+    pending = frit.asarray(np.ones(1000)) * 3
+    e = frit.estimate(lambda x: run(x) + pending)(S((10, 1000)))
+    assert not e.stopped and e.result_bytes == 8 * 10 * 1000 and e.ops > 2e7
+    assert model.weights == S((1000, 1000)) and model.more == [S(1000)] and own.hidden() == [S(1000)] and model.mine.device == "cpu"
+    assert float(model.mine.sum()) == 1000 and repr(pending).endswith("pending>") and float(pending.sum()) == 3000
+
+
 RNG, PYTHONS = np.random.default_rng(1), random.Random(2)
 
 
@@ -386,6 +487,14 @@ def test_a_value_that_is_assumed():
         frit.estimate(converges, unknown="many")(S(100))
     with pytest.raises(ValueError, match="'small' or 'all'"):
         frit.estimate(converges, values="some")(S(100))
+
+
+def test_what_is_assumed_of_one_value_is_not_made_of_all():
+    """What was left at the end was filled with the value that is assumed: as much memory as the call would need."""
+    large = S(10**12)
+    for function in (lambda x: x, lambda x: x * 2, lambda x: x / x.max() if x.max() > 1 else x):
+        e = frit.estimate(function, unknown=2.0)(large)
+        assert not e.stopped and e.peak_bytes in (0, 8 * 10**12)
 
 
 @pytest.mark.parametrize("look", [float, bool, int, complex, np.asarray, lambda x: x.tolist(), lambda x: x.item(), memoryview,

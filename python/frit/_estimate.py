@@ -3,14 +3,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy
 
 from . import _core, _machine
+from ._kept import Kept
 from ._limits import Difference, bytes_of, first_array, max_batch
-from ._meta import META, Handed, HandOver, Restored, ShapeDtype, arrays_bytes, asked_of, copied, element, reached, where_text
+from ._meta import META, Handed, HandOver, ShapeDtype, arrays_bytes, asked_of, copied, element, reached, where_text, without_data
 from ._rows import Kernel as Kernel, Layer, Line as Line, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
@@ -181,19 +182,22 @@ def recorded_rows(function: Callable[..., Any], args: list[Any]) -> list[dict[st
     return found
 
 
-def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, values: str, unknown: Any,
+def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: str, unknown: Any,
         machine: dict[str, Any] | None = None) -> None:
-    """Fills `out` with what called() would take; what that gives lives until it is counted."""
+    """Fills `out` with what called() would take; what that gives lives until it is counted. What can be reached from `roots` is
+    put back."""
     if values not in ("small", "all"):
         raise ValueError(f"estimate(): values is 'small' or 'all', not {values!r}")
     assume = None if unknown is None else element(unknown)
     hand_over = HandOver()
-    result = None
+    result: Any = None
+    left: list[Any] = []
     usual = _machine.found()
     with _one_at_a_time:
         if machine is not None:
             _machine.use(machine)
         out.limits = _machine.limits()
+        kept = Kept(roots, without_data)
         before = _core.stats()
         _core.record_begin()
         live = _core.device_memory(META)["live_bytes"]
@@ -202,7 +206,9 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
         _core.device_enter(META)
         try:
             result = called()
-            _core.eval(result, [x for x in reached(result) if isinstance(x, _core.Tensor)])   # also those in objects
+            left = [*reached(result), *Kept(roots).seen.values()]       # what the call leaves in objects is there when it ends
+            _core.meta_values(values == "all", None, hand_over)         # and nobody asks for values any more
+            _core.eval(result, [x for x in left if isinstance(x, _core.Tensor) and x.device == META])
         except _core.NoDataError as error:
             out.stopped = str(error) + where_text(error)
         finally:
@@ -211,9 +217,8 @@ def run(out: Estimate, called: Callable[[], Any], restored: Restored | None, val
             out.peak_bytes, out.result_bytes, out.numpy_bytes = _core.meta_end()
             recorded = _core.record_end()
             out._arrays += _n_tensors(result[0] if isinstance(result, tuple) else None)
-            del result
-            if restored is not None:
-                restored.restore()
+            del result, left
+            kept.put_back()
             if machine is not None:
                 _machine.use(usual)
         after = _core.stats()
@@ -254,7 +259,7 @@ def estimated(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], valu
 
     def called() -> Any:
         return fast(*args, **kwargs), function, args, kwargs
-    run(out, called, Restored(function), values, unknown, machine)
+    run(out, called, [function], values, unknown, machine)
     return out
 
 
@@ -265,8 +270,10 @@ def estimate(function: Callable[..., Any], *, values: str = "small", unknown: An
 
         print(frit.estimate(step)(frit.ShapeDtype((4096, 1024), "f4"), weights))
 
-    Arguments are arrays or ShapeDtypes, in any containers and objects. The function itself runs, as Python, on arrays without
-    data (device "meta"); what it does to arrays, objects that are arguments, and names of its module is undone.
+    Arguments are arrays or ShapeDtypes, in any containers and objects; so is what the function reaches without them. The
+    function itself runs, as Python, on arrays without data (device "meta"). What it does to arrays, and to what it reaches
+    through the user's own code, is undone: objects, containers, names of modules, cells, generators of random numbers. Files and
+    iterators go on, and objects of installed packages that are no arguments stay as it leaves them.
 
     `values`: "small", and what follows from small arrays that are there is computed, so that its values are known, or "all", and
     whatever follows from arrays that are there is: then the estimate takes as long as a call, and memory as well.

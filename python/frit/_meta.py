@@ -7,7 +7,6 @@ import math
 import operator
 import os
 import pickle
-import random
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -15,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from . import _core
+from ._kept import attribute, draws, slots_of
 
 META = "meta"
 
@@ -80,6 +80,18 @@ _KEPT: tuple[type, ...] = (type, types.FunctionType, types.BuiltinFunctionType, 
                            numpy.dtype, _core.Tensor)
 
 
+def without_data(o: Any) -> Any:
+    """What stands for a ShapeDtype, or an array on a device, where nothing is computed; anything else itself."""
+    if isinstance(o, ShapeDtype):
+        return o._tensor()
+    if not isinstance(o, _core.Tensor) or o.device == META:
+        return o
+    tensor: Any = o
+    if tensor._is_pending():    # to know its values would compute it
+        return ShapeDtype(o.shape, o.dtype)._tensor()
+    return _core.meta_like(o.shape, o.dtype, numpy.array(o, order="C"), False)
+
+
 class _Copier(pickle.Pickler):
     """Copies arguments with all that they hold, but for arrays and what has no state that a call could change: what the function
     does to objects, it does to copies."""
@@ -90,11 +102,9 @@ class _Copier(pickle.Pickler):
         super().__init__(self.file, protocol=5)
 
     def persistent_id(self, o: Any) -> int | None:
-        if isinstance(o, ShapeDtype):
-            o = o._tensor()
-        elif isinstance(o, _core.Tensor) and o.device != META:
-            o = _core.meta_like(o.shape, o.dtype, numpy.array(o, order="C"), False)
-        elif not (isinstance(o, _KEPT) or (type(o).__flags__ & _HEAP == 0 and type(o) not in _COPIED and not _draws(o))):
+        if isinstance(o, (ShapeDtype, _core.Tensor)):
+            o = without_data(o)
+        elif not (isinstance(o, _KEPT) or (type(o).__flags__ & _HEAP == 0 and type(o) not in _COPIED and not draws(o))):
             return None
         self.kept.append(o)
         return len(self.kept) - 1
@@ -147,69 +157,13 @@ def reached(o: Any) -> Iterator[Any]:
         elif isinstance(o, functools.partial):
             found += [o.func, o.args, o.keywords]
         elif not isinstance(o, (type, types.ModuleType, types.FunctionType)):
-            slots = [vars(c).get("__slots__", ()) for c in type(o).__mro__]
-            for name in ("__dict__", *(name for s in slots for name in ((s,) if isinstance(s, str) else s))):
-                try:
-                    found.append(object.__getattribute__(o, name))      # without what o itself does when asked
-                except AttributeError:
-                    pass
+            found += [attribute(o, name) for name in ("__dict__", *slots_of(type(o)))]
 
 
 def arrays_bytes(objects: Iterable[Any]) -> int:
     """Bytes of the arrays among them, but for views of others."""
     return sum(o.nbytes for o in objects
                if isinstance(o, ShapeDtype) or (isinstance(o, numpy.ndarray) and not isinstance(o.base, numpy.ndarray)))
-
-
-def _draws(o: Any) -> bool:
-    """Whether it gives random numbers, other ones each time."""
-    return isinstance(o, random.Random) or str(type(o).__module__).startswith("numpy.random.")
-
-
-def _drawer(o: Any) -> tuple[Callable[[Any], Any], Any] | None:
-    """What sets the state of a generator of random numbers, and that state."""
-    if not _draws(o):
-        return None
-    if isinstance(o, random.Random):
-        return o.setstate, o.getstate()
-    if hasattr(o, "get_state"):
-        return o.set_state, o.get_state(legacy=False)
-    bits = getattr(o, "bit_generator", o)
-    return (functools.partial(setattr, bits, "state"), bits.state) if hasattr(bits, "random_raw") else None
-
-
-class Restored:
-    """What the function's module and cells name before the call is what they name after it, and generators of random numbers that
-    it names, NumPy's and Python's own among them, give what they would have given."""
-
-    def __init__(self, function: Any) -> None:
-        while isinstance(function, (functools.partial, types.MethodType)):
-            function = function.func if isinstance(function, functools.partial) else function.__func__
-        self.names = getattr(function, "__globals__", {})
-        self.before = dict(self.names)
-        self.cells = [(c, c.cell_contents) for c in getattr(function, "__closure__", None) or () if _is_set(c)]
-        named = [*self.before.values(), *(value for _, value in self.cells)]
-        named += [vars(numpy.random.mtrand)["_rand"], vars(random)["_inst"]]
-        self.drawers = [d for d in map(_drawer, {id(o): o for o in named}.values()) if d]
-
-    def restore(self) -> None:
-        for name in [n for n in self.names if n not in self.before]:
-            del self.names[name]
-        for name, value in self.before.items():
-            if self.names.get(name, self) is not value:
-                self.names[name] = value
-        for cell, value in self.cells:
-            if not _is_set(cell) or cell.cell_contents is not value:
-                cell.cell_contents = value
-        for set_state, state in self.drawers:
-            set_state(state)
-
-
-def _is_set(cell: types.CellType) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
 
 
 # ---- what NumPy is asked for ----

@@ -137,39 +137,13 @@ def _reached(code: CodeType, names: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _copies(values: dict[str, Any]) -> dict[str, Any]:
-    """Copies of the objects under these names, which hold the same arrays. What cannot be copied is left out."""
-    from ._meta import ShapeDtype, copied
-
-    # (To copy a tensor that is pending would compute it.)
-    values = {name: ShapeDtype(v.shape, v.dtype) if isinstance(v, _TENSOR) and v._is_pending() else v
-              for name, v in values.items()}
-    try:
-        return dict(copied(values))
-    except TypeError:
-        fits = {}
-        for name, value in values.items():
-            try:
-                copied(value)
-            except TypeError:
-                continue
-            fits[name] = value
-        return dict(copied(fits))
-
-
 def _estimated(code: CodeType, names: dict[str, Any], title: str) -> Any:
     from ._estimate import Estimate, run
-    from ._meta import Restored, arrays_bytes, reached
+    from ._meta import arrays_bytes, reached
 
     out = Estimate(title)
-    found = _reached(code, names)
-    out.argument_bytes = arrays_bytes(reached(found))
-    restored = Restored(FunctionType(code, names))
-    try:
-        names.update(_copies(found))
-        run(out, lambda: _install.execute(code, names, CallStats()), None, "small", None)
-    finally:
-        restored.restore()
+    out.argument_bytes = arrays_bytes(reached(_reached(code, names)))
+    run(out, lambda: _install.execute(code, names, CallStats()), [names], "small", None)
     return out
 
 

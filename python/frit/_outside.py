@@ -33,7 +33,7 @@ def _find_folders() -> tuple[str, ...]:
 _folders = functools.cache(_find_folders)
 
 
-def _is_package_outside(name: str) -> bool:
+def is_package_outside(name: str) -> bool:
     if name in adopted:
         return False
     found = _known.get(name)
@@ -55,7 +55,7 @@ def is_outside(value: Any, own: str) -> bool:
         found = [getattr(value, "__module__", None), None if issubclass(kind, type) else kind.__module__]
     names = [name for name in found if type(name) is str]
     packages = [name.partition(".")[0] for name in names]
-    return (any(package != own and _is_package_outside(package) for package in packages)
+    return (any(package != own and is_package_outside(package) for package in packages)
             or any(name.startswith(_STRANGERS) for name in names))
 
 

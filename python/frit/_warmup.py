@@ -106,8 +106,8 @@ def warmup(function: Callable[..., Any], *, values: str | None = None, unknown: 
         frit.warmup(step)(frit.ShapeDtype((4096, 1024), "f4"), weights)
 
     A call with arguments of such shapes and dtypes compiles nothing then. As by frit.estimate, arguments are arrays or
-    ShapeDtypes, the function itself runs, as Python, on arrays without data, what it does to arrays, objects that are
-    arguments, and names of its module is undone, and its kernels do not run.
+    ShapeDtypes, the function itself runs, as Python, on arrays without data, what it does is undone, and its kernels do not
+    run.
 
     `values`, `unknown`: as frit.estimate has them. None: "small", and where Python needs a value that is not known then, the
     function runs once more, with "all". Where even that does not do, `stopped` says why, and what comes behind is not ready.

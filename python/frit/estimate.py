@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     before = _read(a.against) if a.against else None
     code, module = script(a.script, a.args)
     out = Estimate(a.script)
-    run(out, lambda: execute(code, module.__dict__, CallStats()), None, a.values, a.unknown)
+    run(out, lambda: execute(code, module.__dict__, CallStats()), (), a.values, a.unknown)
     print(out)
     if a.json:
         write_whole(a.json, json.dumps(out.as_dict(), indent=1).encode())
