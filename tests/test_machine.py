@@ -169,6 +169,11 @@ def test_time_follows_from_the_machine():
     _machine.use(machine())
     product = frit.estimate(lambda a, b: a @ b)(S((300, 300)), S((300, 300)))
     assert product.us == pytest.approx(5.25 + 2 * 300 ** 3 / 5 / 1000, rel=0.1)
+    _machine.use(machine(levels=[1e6, 1e6, 1e6, 1e6], all_levels=[1e6, 1e6, 1e6, 1e6]))
+    few = frit.estimate(lambda a, b: a @ b)(S((1, 300)), S((300, 300)))
+    assert few.us == pytest.approx(5.25 + 4 * 2 * 300 ** 2 / 5 / 1000, rel=0.05), "a row by itself takes as long as four"
+    both = [frit.estimate(lambda a, b: a @ b)(S((300, 300), d), S((300, 300), d)).us for d in ("c8", "f4")]
+    assert both[0] - 5.25 == pytest.approx(4 * (both[1] - 5.25), rel=0.01)
 
 
 def test_threads_are_used_where_they_are_sooner():

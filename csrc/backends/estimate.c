@@ -197,6 +197,29 @@ fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_
     add_rows(w, &counted, in, rows, accumulates);
 }
 
+/* A side of so many elements takes a product as long as one of so many. */
+static double
+with_edge(int64_t n)
+{
+    enum { EDGE = 3 }; /* so far is the time within a factor of two, of single rows to 4096 (benchmarks/NOTES.md) */
+
+    return n > 0 ? (double)(n + EDGE) / (double)n : 1;
+}
+
+static void
+add_product(struct fr_work *w, const struct fr_call *c)
+{
+    const struct fr_layout *a = c->in[0], *b = c->in[1];
+    const int64_t           depth = fr_layout_dims(a)[a->ndim - 1];
+    const double            n = (fr_dtype_is_complex(c->dtype) ? 8 : 2) * (double)c->out->n_elems * (double)depth;
+
+    w->product += n;
+    w->product_filled += n * with_edge(depth) * with_edge(a->ndim > 1 ? fr_layout_dims(a)[a->ndim - 2] : 1) *
+                         with_edge(b->ndim > 1 ? fr_layout_dims(b)[b->ndim - 1] : 1);
+    w->is_product_wide = c->dtype == FR_C128 || (c->dtype != FR_C64 && fr_dtype_size(c->dtype) > 4);
+    fr_work_add(w, FR_OP_add, c->dtype, 2 * (double)c->out->n_elems * (double)depth);
+}
+
 void
 fr_work_add_call(struct fr_work *w, const struct fr_call *c)
 {
@@ -210,9 +233,7 @@ fr_work_add_call(struct fr_work *w, const struct fr_call *c)
     }
     for (int k = 0; k < c->n_in; k++)
         add_bytes(w, (double)(c->in[k]->n_elems * size), false);
-    w->product = 2 * (double)n_out * (double)fr_layout_dims(c->in[0])[c->in[0]->ndim - 1];
-    w->is_product_wide = size > 4;
-    fr_work_add(w, FR_OP_add, c->dtype, w->product);
+    add_product(w, c);
 }
 
 void
@@ -268,9 +289,9 @@ beside(double a, double b, double c)
 }
 
 static double
-product_ns(const struct fr_machine *m, const struct fr_work *w, bool all)
+product_ns(const struct fr_machine *m, const struct fr_work *w, double product, bool all)
 {
-    return w->product / (all ? m->all_product_gops : m->product_gops)[w->is_product_wide];
+    return product / (all ? m->all_product_gops : m->product_gops)[w->is_product_wide];
 }
 
 /* ns of a processor that has been measured, by one thread or all of them: what it computes, what it moves from and to memory, and
@@ -285,8 +306,8 @@ processor_time(const struct fr_machine *m, const struct fr_work *w, bool all)
     const double                  threads = 1000 * (all ? m->threads : 1), fill = w->elements > 0 ? w->filled / w->elements : 1;
     const struct fr_machine_level l = level_of(all ? m->all_level : m->level, m->n_levels, w->memory > 0 ? w->memory : w->bytes);
     const double                  read = w->read / l.read_gbs, written = w->written / l.write_gbs + w->rewritten / l.rewrite_gbs;
-    const double                  product = product_ns(m, w, all), shared = all ? 1000 * m->shared_us : 0;
-    struct processor_time         t = {product, read + written, shared, shared};
+    const double                  product = product_ns(m, w, w->product_filled, all), shared = all ? 1000 * m->shared_us : 0;
+    struct processor_time         t = {product_ns(m, w, w->product, all), read + written, shared, shared};
     int                           writes = FR_MOST_LOOPS - 1;
 
     while (writes > 0 && w->loop[writes].stored == 0)

@@ -62,7 +62,8 @@ struct fr_work {
     double parts;                 /* threads that it can have, if accumulators are walked in order; 0: any number */
     double outputs;               /* arrays that are written; */
     double passes, row_bytes, row_threads;   /* times that a GPU reads a row of so many bytes, 0: there are none; threads that do */
-    double product;               /* multiplications and additions of matrix products; */
+    double product;               /* multiplications and additions of matrix products, */
+    double product_filled;        /* and as many more as take the time of edges that fill no vectors and no registers; */
     bool   is_product_wide;       /* of f64 */
 };
 

@@ -285,13 +285,18 @@ def _measure() -> dict[str, Any]:
     for size in _FOOTPRINTS:
         read, both, here = (float(t) for t in numpy.maximum(took[size] - base, 1.0))
         levels += [float(size), size / read, size / 2 / max(both - read / 2, both / 4), size / here]
+    kinds, moves, often = 1000 * x[:_KINDS], 1000 * x[_KINDS:_KINDS + 2], x[_KINDS + 2:]
+    return {**_measure_large(), "levels": levels, "kind_ps": list(kinds), "threads": threads,
+            "call_us": calls, "figures": [launch / 1000, *moves, *often, _vector_bytes()]}
+
+
+def _measure_large() -> dict[str, Any]:
+    """What shows how many threads work."""
+    import frit
     squares = [numpy.random.default_rng(0).random((512, 512)).astype(dtype) for dtype in ("f4", "f8")]
     large = ((lambda x: frit.tanh(frit.sin(x)), _array(1 << 19, "f4")), *((lambda p: p @ p, m) for m in squares))
     busy, *products = _timed(*large, seconds=0.02, rounds=8)
-    gops = [2 * 512 ** 3 / t for t in products]
-    kinds, moves, often = 1000 * x[:_KINDS], 1000 * x[_KINDS:_KINDS + 2], x[_KINDS + 2:]
-    return {"busy": busy, "levels": levels, "kind_ps": list(kinds), "product_gops": gops, "threads": threads,
-            "call_us": calls, "figures": [launch / 1000, *moves, *often, _vector_bytes()]}
+    return {"busy": busy, "product_gops": [2 * 512 ** 3 / t for t in products]}
 
 
 class _Model:
@@ -312,14 +317,14 @@ def _calls(fast: Callable[..., Any], array: Any, node: float) -> list[float]:
     return [max(again - 2 * arrays, 0.0), arrays, max(_calm(lambda: opened(array)) - node - 2 * arrays, again)]
 
 
-def _in_process(threads: int | None) -> dict[str, Any]:
+def _in_process(threads: int | None, *what: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {**os.environ, "FRIT_JIT": "always", "FRIT_EAGER_ELEMS": "0", "FRIT_DEVICE": "cpu"}
         environment.pop("FRIT_LOG", None)
         if threads:
             environment.update(FRIT_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), OMP_NUM_THREADS=str(threads))
         path = os.path.join(folder, "machine.json")
-        done = subprocess.run([sys.executable, "-m", "frit.machine", "measure", path, *(() if threads else ("--all",))],
+        done = subprocess.run([sys.executable, "-m", "frit.machine", "measure", path, *(() if threads else ("--all",)), *what],
                               env=environment, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"this machine could not be measured: {done.stderr.strip() or done.returncode}")
@@ -341,7 +346,14 @@ def calibrate() -> dict[str, Any]:
 
     RuntimeError: there is no compiler, or a measuring process fails."""
     alone, together = _in_process(1), _in_process(None)
-    worth = min(max(alone["busy"] / together["busy"], 1.0), float(together["threads"]))
+    for _ in range(3):      # others may have had a processor all the while
+        worth = min(max(alone["busy"] / together["busy"], 1.0), float(together["threads"]))
+        if worth > 0.8 * together["threads"]:
+            break
+        time.sleep(0.5)
+        again = _in_process(None, "--large")
+        together["busy"] = min(together["busy"], again["busy"])
+        together["product_gops"] = [max(v) for v in zip(together["product_gops"], again["product_gops"])]
     machine = {"name": _processor(), "levels": alone["levels"], "all_levels": together["levels"], "kind_ps": alone["kind_ps"],
                "call_us": alone["call_us"],
                "figures": [*alone["figures"], worth, 4.0], "product_gops": alone["product_gops"],
@@ -458,7 +470,7 @@ def main(arguments: list[str]) -> int:
         return 0
     if arguments[:1] == ["measure"] and len(arguments) > 1:
         with open(arguments[1], "w", encoding="utf8") as file:
-            json.dump(_measure(), file)
+            json.dump(_measure_large() if "--large" in arguments else _measure(), file)
         return 0
     print("usage: python -m frit.machine calibrate", file=sys.stderr)
     return 2
