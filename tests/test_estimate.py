@@ -17,7 +17,7 @@ import frit
 from benchmarks.cases import CASES
 from benchmarks.generated import Function
 from frit import _core
-from frit._shapes import RULES, Shape, result_of
+from frit._shapes import RULES, Shape, drawn, result_of
 
 from .common import SOAK
 from .estimates import NoCall, allocated, compare, quietly
@@ -487,6 +487,46 @@ def test_a_value_that_is_assumed():
         frit.estimate(converges, unknown="many")(S(100))
     with pytest.raises(ValueError, match="'small' or 'all'"):
         frit.estimate(converges, values="some")(S(100))
+
+
+def test_many_random_numbers_are_not_drawn():
+    """A mask of dropout took the memory of its numbers, and the time; a TB of them ended the estimate."""
+    rng, n = np.random.default_rng(0), 10**11
+    state = copy.deepcopy(rng.bit_generator.state)
+
+    def dropout(x):
+        return x * (rng.random(x.shape, dtype="f4") < 0.5)
+    e = frit.estimate(dropout)(S((n // 10, 10), "f4"))
+    assert not e.stopped and e.result_bytes >= 4 * n and e.total_bytes >= 3 * 4 * n
+    assert [(h.name, h.calls, h.result_bytes) for h in e.handed] == [("random.random", 1, 4 * n)]
+    assert str(rng.bit_generator.state) == str(state)
+
+    def known(x):
+        return x[: int(rng.integers(3, 4))] + np.random.rand(3)     # few are
+    assert frit.estimate(known)(S(n)).result_bytes == 24
+
+    def order(x):
+        rng.shuffle(x)
+        return x[rng.permutation(len(x))[:10]]
+    assert not frit.estimate(order)(S(n)).stopped
+
+
+@pytest.mark.parametrize("draw", [
+    lambda r: r.random(5), lambda r: r.standard_normal((2, 3), "f4"), lambda r: r.normal([0.0, 1.0], 1.0), lambda r: r.uniform(size=4),
+    lambda r: r.integers(3, size=(2, 2)), lambda r: r.integers(0, 9, 7, dtype="u1"), lambda r: r.poisson(2.0, 3), lambda r: r.choice(9, 4),
+    lambda r: r.choice(np.ones((5, 2), "f4"), (3,)), lambda r: r.permutation(6), lambda r: r.permutation(np.ones((4, 2))),
+    lambda r: r.gamma(np.ones((3, 1)), 2.0), lambda r: r.triangular(0, 1, 2, size=3), lambda r: r.beta(1.0, np.ones(3)),
+    lambda r: r.hypergeometric(5, 5, 5, 4), lambda r: r.exponential(scale=np.ones(4)), lambda r: r.normal(loc=1.0, size=(2,))])
+def test_what_is_drawn_is_known_by_shapes(draw):
+    class Recorded:
+        def __getattr__(self, name):
+            def call(*args, **kwargs):
+                self.got = drawn(name, args, kwargs)
+                return getattr(np.random.default_rng(0), name)(*args, **kwargs)
+            return call
+    r = Recorded()
+    want = draw(r)
+    assert (r.got.shape, r.got.dtype) == (want.shape, want.dtype)
 
 
 def test_what_is_assumed_of_one_value_is_not_made_of_all():

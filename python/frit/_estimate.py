@@ -189,7 +189,7 @@ def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: 
     if values not in ("small", "all"):
         raise ValueError(f"estimate(): values is 'small' or 'all', not {values!r}")
     assume = None if unknown is None else element(unknown)
-    hand_over = HandOver()
+    hand_over = HandOver(values == "all")
     result: Any = None
     left: list[Any] = []
     usual = _machine.found()

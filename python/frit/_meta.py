@@ -7,6 +7,7 @@ import math
 import operator
 import os
 import pickle
+import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
@@ -177,16 +178,30 @@ class Handed(NamedTuple):
     result_bytes: int       # of each; what NumPy has beside them, and for how long it computes, is not known
 
 
+_MOST_DRAWN = 1 << 20       # bytes of random numbers that are drawn: what csrc/runtime/known.c takes for few
+
+
 class HandOver:
     """Stands for NumPy's functions where arrays have no data."""
 
-    def __init__(self) -> None:
+    def __init__(self, computes_all: bool) -> None:
         self.found: dict[tuple[str, str, int], int] = {}
         self.at_most: set[str] = set()
+        self.most_drawn = sys.maxsize if computes_all else _MOST_DRAWN
 
     def __call__(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        from ._shapes import result_of
-        if all(map(_is_known, (*args, *kwargs.values()))):
+        from ._shapes import drawn, result_of
+        is_known = all(map(_is_known, (*args, *kwargs.values())))
+        if not is_known:        # NumPy is given what is there: it is computed before
+            _core.eval([x for x in reached([args, kwargs]) if isinstance(x, _core.Tensor)])
+        if draws(getattr(function, "__self__", None)):
+            if function.__name__ == "shuffle" and not is_known:
+                return None
+            shapes = drawn(function.__name__, tuple(map(_shape_of, args)), {k: _shape_of(v) for k, v in kwargs.items()})
+            if shapes is NotImplemented or (is_known and math.prod(shapes.shape) * shapes.dtype.itemsize <= self.most_drawn):
+                return NotImplemented
+            return self._made(f"random.{function.__name__}", shapes)
+        if is_known:
             return NotImplemented       # NumPy computes it
         if function == "asarray":
             s = _stacked(args[0])
@@ -195,6 +210,9 @@ class HandOver:
         shapes = result_of(function, tuple(map(_shape_of, args)), {k: _shape_of(v) for k, v in kwargs.items()})
         if shapes is NotImplemented:
             raise _core.NoDataError(f"{name} is handed to NumPy, and what it makes of an array without data is not known")
+        return self._made(name, shapes)
+
+    def _made(self, name: str, shapes: Any) -> Any:
         where = _core.site_text(_core.site_here())
         size = 0
 

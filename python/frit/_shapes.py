@@ -227,6 +227,43 @@ RULES: dict[str, Callable[..., Any]] = {
 }
 
 
+# Methods of generators of random numbers: how many parameters stand before `size`, and what they give.
+_FLOATS = {"random": 0, "random_sample": 0, "standard_normal": 0, "standard_exponential": 0, "standard_cauchy": 0,
+           "standard_gamma": 1, "standard_t": 1, "normal": 2, "uniform": 2, "exponential": 1, "gamma": 2, "beta": 2,
+           "lognormal": 2, "laplace": 2, "logistic": 2, "gumbel": 2, "chisquare": 1, "noncentral_chisquare": 2, "f": 2,
+           "noncentral_f": 3, "pareto": 1, "power": 1, "rayleigh": 1, "triangular": 3, "vonmises": 2, "wald": 2, "weibull": 1}
+_INTS = {"integers": 2, "randint": 2, "poisson": 1, "binomial": 2, "geometric": 1, "negative_binomial": 2, "hypergeometric": 3,
+         "zipf": 1, "logseries": 1}
+_NAMED = {"size", "dtype", "endpoint", "method", "out"}     # which are no parameters of a distribution
+
+
+def drawn(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What a method of a generator of random numbers gives, without its values; NotImplemented: no rule says."""
+    at = _FLOATS.get(name, _INTS.get(name))
+    try:
+        if name in ("rand", "randn"):
+            return Shape(tuple(map(int, args)), numpy.dtype("f8"))
+        if name in ("permutation", "permuted"):
+            return Shape((int(args[0]),), numpy.dtype("i8")) if isinstance(args[0], (int, numpy.integer)) else _of(args[0])
+        if name == "choice":
+            of, size = args[0], kwargs.get("size", args[1] if len(args) > 1 else None)
+            of = Shape((0,), numpy.dtype("i8")) if isinstance(of, (int, numpy.integer)) else _of(of)
+            return Shape((*_size(size), *of.shape[1:]), of.dtype)
+        if at is None or kwargs.get("out") is not None:
+            return NotImplemented
+        dtype = kwargs.get("dtype", args[at + 1] if len(args) > at + 1 else "f8" if name in _FLOATS else "i8")
+        size = kwargs.get("size", args[at] if len(args) > at else None)
+        given = [*args[:at], *(v for k, v in kwargs.items() if k not in _NAMED)]
+        shape = numpy.broadcast_shapes(*(_of(x).shape for x in given)) if size is None else _size(size)
+        return Shape(shape, numpy.dtype(dtype))
+    except (TypeError, ValueError, IndexError):
+        return NotImplemented
+
+
+def _size(size: Any) -> tuple[int, ...]:
+    return () if size is None else tuple(map(int, size)) if isinstance(size, (tuple, list)) else (int(size),)
+
+
 def result_of(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What the function, or the method of that name, gives for such arguments; NotImplemented: no rule says."""
     rule = RULES.get(_name(function))

@@ -136,12 +136,13 @@ look(const struct fr_backend *self, const struct fr_look *l, int n, int *which, 
     *wrong = -1;
     if (n_elems == 0)
         return FR_OK;
-    if (l->out && !(out = fr_calloc((size_t)n_elems, sizeof *out)))
+    for (int k = 0; k < n; k++)
+        all_known &= known_indices(&l[k]) != NULL;
+    if (l->out && all_known && !(out = fr_calloc((size_t)n_elems, sizeof *out)))
         return fr_no_memory(err, "known indices");
     for (int k = 0; k < n && *wrong < 0; k++) {
         const char *known = known_indices(&l[k]);
 
-        all_known &= known != NULL;
         if (!known && l[k].is_strict) { /* it may have a negative one: who asked makes a copy without */
             *which = k;
             *wrong = 0;
@@ -155,7 +156,7 @@ look(const struct fr_backend *self, const struct fr_look *l, int n, int *which, 
             }
         }
     }
-    st = out && all_known && *wrong < 0 ? fr_meta_know(l->out, out, (size_t)n_elems * sizeof *out, true, err) : FR_OK;
+    st = out && *wrong < 0 ? fr_meta_know(l->out, out, (size_t)n_elems * sizeof *out, true, err) : FR_OK;
     fr_free(out);
     return st;
 }

@@ -369,13 +369,27 @@ starts_threads(PyTypeObject *type)
     return is;
 }
 
+/* The object whose method a function is; NULL: it is none. */
+static PyObject *
+object_of(PyObject *func)
+{
+    return PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
+}
+
+/* Whether an object is one of numpy.random's generators. */
+static bool
+is_generator(PyObject *of)
+{
+    return strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
+}
+
 /* Before others are called who may get at what is lent otherwise than by a tensor among the arguments: by an object that is
  * one of them, or has the method. */
 static bool
 settle(PyObject *func, fr_args args, Py_ssize_t n)
 {
-    PyObject *of = PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
-    bool          is_free = !of || PyModule_Check(of) || strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0, leads;
+    PyObject     *of = object_of(func);
+    bool          is_free = !of || PyModule_Check(of) || is_generator(of), leads;
     struct fr_err err;
 
     if (!fr_membrane_is_active)
@@ -518,6 +532,9 @@ call_outside(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *name
         return result;
     if (prints_without_data(func))
         return PyObject_Vectorcall(func, args, (size_t)n, names);
+    if (FR_UNLIKELY(fr_fallback_instead != NULL) && object_of(func) && is_generator(object_of(func)) &&
+        ((result = fr_fallback_ask(func, NULL, args, n, names)) || PyErr_Occurred()))
+        return result;      /* (arrays of many random numbers are not made where nothing is computed) */
     for (Py_ssize_t i = 0; i < n_all; i++)
         if (fr_is_tensor(args[i]) || is_container(args[i]))
             return result_of(call_shown(func, args, n, names));

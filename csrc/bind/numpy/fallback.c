@@ -394,9 +394,8 @@ is_numpys(PyObject *func)
 
 PyObject *fr_fallback_instead;
 
-/* What somebody else says of the call; NULL without an exception: nothing. */
-static PyObject *
-ask_instead(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
+PyObject *
+fr_fallback_ask(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames)
 {
     PyObject *plain = fr_args_tuple(args, n), *named = PyDict_New(), *result = NULL;
     int       st = plain && named ? 0 : -1;
@@ -422,7 +421,7 @@ call(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnam
     PyObject                 *result = NULL;
 
     if (FR_UNLIKELY(fr_fallback_instead != NULL) &&
-        ((result = ask_instead(func, name, args, n, kwnames)) || PyErr_Occurred()))
+        ((result = fr_fallback_ask(func, name, args, n, kwnames)) || PyErr_Occurred()))
         return result;
     if (evaluate(args, n + (kwnames ? PyTuple_GET_SIZE(kwnames) : 0)) == 0)
         result = attempt(func, name, args, n, kwnames, first, false, &retry);

@@ -196,6 +196,8 @@ void      fr_fallback_names_reset(void);
 bool      fr_fallback_composed(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames, PyObject **result);
 /* Asked before NumPy is called, as _core.meta_values says; NULL: nobody is. */
 extern FR_HIDDEN PyObject *fr_fallback_instead;
+/* What it says of a call of func, or of NumPy's function of that name; NULL without an exception: nothing. */
+PyObject *fr_fallback_ask(PyObject *func, PyObject *name, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_fallback_call(PyObject *func, fr_args args, Py_ssize_t n, PyObject *kwnames);
 PyObject *fr_fallback_dict(PyObject *func, PyObject *args, PyObject *kwargs);
 /* numpy.<name>(...) in the same way. */
