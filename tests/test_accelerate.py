@@ -1253,3 +1253,42 @@ def test_arguments_change_their_roles():
             np.testing.assert_array_equal(x, y)
         for x, y in zip(ours, theirs):
             np.testing.assert_array_equal(x, y)
+
+
+class NotNow:
+    """Stands for something that is not there, as a web framework's request does outside of one."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("asked")
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"asked for {name}")
+
+
+NOT_NOW = NotNow()
+
+
+def test_what_names_hold_is_not_asked_what_it_is():
+    own = NotNow()
+
+    class Holds:
+        of_class = NotNow()
+
+        def __init__(self):
+            self.own = own
+
+        def __add__(self, other):
+            return other * 2.0 + 1.0
+
+    def f(x, holds):
+        if x.ndim > 5:
+            return NOT_NOW, own, holds.of_class
+        return holds + x
+    x = np.ones(100)
+    fast = frit.accelerate(f)
+    for _ in range(5):
+        assert (fast(x, Holds()) == 3).all()
+    assert fast.stats.fallbacks == 0
+    out = fast(np.ones((1,) * 6), Holds())
+    assert out[0] is NOT_NOW and out[1] is own

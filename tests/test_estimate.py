@@ -342,6 +342,23 @@ def test_what_a_function_reaches_is_as_before_and_goes_on(how):
     assert not frit.estimate(call)(S(100)).stopped
 
 
+class Proxy:
+    """Stands for something that is not there now, as a web framework's request does."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("outside of a request")
+
+
+def test_what_a_function_reaches_is_not_asked_what_it_is():
+    proxy, log = Proxy(), []
+
+    def looks(x):
+        log.append(proxy)
+        return x + 1
+    assert frit.estimate(looks)(S(10)).peak_bytes == 80 and log == []
+
+
 def test_shapes_and_tensors_that_a_function_reaches_stand_for_arrays_without_data():
     model = types.SimpleNamespace(weights=S((1000, 1000)), more=[S(1000)], mine=frit.asarray(np.ones(1000)))
     own = Slotted([S(1000)])

@@ -71,9 +71,9 @@ class _Code:
                 return False
             self.stores = self.stores or "out" in value
             return True
-        if isinstance(value, types.CodeType):
+        if type(value) is types.CodeType:
             return self.code_fits(value)
-        return (isinstance(value, (slice, numpy.generic)) or value is ndarray or id(value) in _NAMESPACES
+        return (issubclass(type(value), (slice, numpy.generic)) or value is ndarray or id(value) in _NAMESPACES
                 or id(value) in _FUNCTIONS or id(value) in self.copies)
 
     def reads_outside(self, after: Instruction, after2: Instruction) -> None:
@@ -119,7 +119,7 @@ class _Code:
             self.reads_outside(after, after2)
             return True
         # What else it holds by then is seen when a call is noted.
-        return type(value) in _NUMBERS or value is numpy or isinstance(value, numpy.generic)
+        return type(value) in _NUMBERS or value is numpy or issubclass(type(value), numpy.generic)
 
 
 def closed(rewritten: Rewritten) -> tuple[tuple[str, ...], bool] | None:

@@ -208,7 +208,7 @@ def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: 
             result = called()
             left = [*reached(result), *Kept(roots).seen.values()]       # what the call leaves in objects is there when it ends
             _core.meta_values(values == "all", None, hand_over)         # and nobody asks for values any more
-            _core.eval(result, [x for x in left if isinstance(x, _core.Tensor) and x.device == META])
+            _core.eval(result, [x for x in left if type(x) is _core.Tensor and x.device == META])
         except _core.NoDataError as error:
             out.stopped = str(error) + where_text(error)
         finally:

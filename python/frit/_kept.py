@@ -13,9 +13,8 @@ from typing import Any
 
 import numpy
 
-from ._outside import adopted, is_package_outside
+from ._outside import NONE, adopted, attribute, is_package_outside
 
-_NONE: Any = object()
 _PLAIN = {type(None), bool, int, float, complex, str, bytes, range, slice}      # which lead to nothing, and are many
 _CACHED: Any = type(functools.lru_cache(lambda: None))
 
@@ -29,7 +28,7 @@ def _is_users(module: Any) -> bool:
 
 def draws(o: Any) -> bool:
     """Whether it gives random numbers, other ones each time."""
-    return isinstance(o, random.Random) or str(type(o).__module__).startswith("numpy.random.")
+    return issubclass(type(o), random.Random) or str(type(o).__module__).startswith("numpy.random.")
 
 
 def _drawer(o: Any) -> Callable[[], Any] | None:
@@ -51,14 +50,6 @@ def slots_of(kind: type) -> Iterable[str]:
                 yield name
             elif not name.endswith("__"):
                 yield f"_{c.__name__.lstrip('_')}{name}"
-
-
-def attribute(o: Any, name: str) -> Any:
-    """What an object has by this name, without what it does itself when it is asked; _NONE: nothing."""
-    try:
-        return object.__getattribute__(o, name)
-    except AttributeError:
-        return _NONE
 
 
 def _is_same(a: Iterable[Any], b: Iterable[Any]) -> bool:
@@ -86,47 +77,48 @@ class Kept:
         self.undo, self.seen = [], {}
 
     def _keep(self, o: Any) -> None:
-        if isinstance(o, (tuple, frozenset)):
+        kind = type(o)      # not what it says that it is: a proxy may have nothing to ask just now
+        if issubclass(kind, (tuple, frozenset)):
             self.found += o
-        elif isinstance(o, dict):
+        elif issubclass(kind, dict):
             self._dict(o)
-        elif isinstance(o, (list, collections.deque)):
+        elif issubclass(kind, (list, collections.deque)):
             self._list(o)
-        elif isinstance(o, set):
+        elif issubclass(kind, set):
             self._set(o)
-        elif isinstance(o, (bytearray, array.array)):
+        elif issubclass(kind, (bytearray, array.array)):
             self.undo.append(functools.partial(o.__setitem__, slice(None), o[:]))
-        elif isinstance(o, types.FunctionType):
+        elif issubclass(kind, types.FunctionType):
             if _is_users(o.__module__ or o.__globals__.get("__name__")):
                 self._function(o)
-        elif isinstance(o, types.MethodType):
+        elif issubclass(kind, types.MethodType):
             self.found += [o.__self__, o.__func__]
-        elif isinstance(o, types.BuiltinMethodType):
+        elif issubclass(kind, types.BuiltinMethodType):
             self.found.append(o.__self__)
-        elif isinstance(o, functools.partial):
+        elif issubclass(kind, functools.partial):
             self.found += [o.func, o.args, o.keywords]
-        elif isinstance(o, (classmethod, staticmethod)):
+        elif issubclass(kind, (classmethod, staticmethod)):
             self.found.append(o.__func__)
-        elif isinstance(o, property):
+        elif issubclass(kind, property):
             self.found += [o.fget, o.fset]
-        elif isinstance(o, numpy.ndarray):
-            if o.dtype.hasobject and type(o) is numpy.ndarray:
+        elif issubclass(kind, numpy.ndarray):
+            if o.dtype.hasobject and kind is numpy.ndarray:
                 self.undo.append(functools.partial(o.__setitem__, ..., o.copy()))
                 self.found += o.ravel().tolist()
-        elif isinstance(o, _CACHED):
+        elif issubclass(kind, _CACHED):
             self._cached(o)
-        elif isinstance(o, types.ModuleType):
+        elif issubclass(kind, types.ModuleType):
             if _is_users(o.__name__):
                 self.found.append(vars(o))
         elif draws(o):
             if (back := _drawer(o)) is not None:
                 self.undo.append(back)
-        elif isinstance(o, type):
+        elif issubclass(kind, type):
             if _is_users(o.__module__):
                 self._class(o)
-        elif _is_users(type(o).__module__) or isinstance(o, types.SimpleNamespace) or type(o).__module__ == "argparse":
+        elif _is_users(kind.__module__) or issubclass(kind, types.SimpleNamespace) or kind.__module__ == "argparse":
             self._object(o)     # (the last two hold what the user puts there)
-        elif (function := attribute(o, "__wrapped__")) is not _NONE:
+        elif (function := attribute(o, "__wrapped__")) is not NONE:
             self.found.append(function)
 
     def _value(self, o: Any) -> Any:
@@ -193,17 +185,17 @@ class Kept:
             try:
                 return cell.cell_contents
             except ValueError:
-                return _NONE
+                return NONE
 
         def back() -> None:
-            if before is _NONE:
-                if content() is not _NONE:
+            if before is NONE:
+                if content() is not NONE:
                     del cell.cell_contents
             elif content() is not before:
                 cell.cell_contents = before
         before = content()
         self.undo.append(back)
-        if before is not _NONE and (other := self._value(before)) is not before:
+        if before is not NONE and (other := self._value(before)) is not before:
             cell.cell_contents = other
 
     def _cached(self, f: Any) -> None:
@@ -220,7 +212,7 @@ class Kept:
             for name in [n for n in vars(c) if n not in before]:
                 type.__delattr__(c, name)
             for name, value in before.items():
-                if vars(c).get(name, _NONE) is not value:
+                if vars(c).get(name, NONE) is not value:
                     type.__setattr__(c, name, value)
         self.undo.append(back)
 
@@ -235,10 +227,10 @@ class Kept:
         def back() -> None:
             if attribute(o, name) is before:
                 return
-            if before is _NONE:
+            if before is NONE:
                 object.__delattr__(o, name)
             else:
                 object.__setattr__(o, name, before)
         self.undo.append(back)
-        if before is not _NONE and (other := self._value(before)) is not before:
+        if before is not NONE and (other := self._value(before)) is not before:
             object.__setattr__(o, name, other)

@@ -30,7 +30,7 @@ import numpy
 from . import _assemble, _bytecode, _core, _namespace
 from ._bytecode import LOAD_DEREF, LOAD_GLOBAL, Instead, is_attr
 from ._numpy import FACTS, named
-from ._outside import adopted, is_outside, others
+from ._outside import NONE, adopted, attribute, is_outside, others
 
 _ITEM, _CALL, _ITERATES, _ENTERS, _SUPER, _LOCAL, _LOCALS, _NAME, _CONSTANT = map(
     _bytecode.of, ("item", "call", "iterate", "enter", "super", "local", "locals", "name", "constant"))
@@ -165,9 +165,9 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
             value = names.get(name, vars(builtins).get(name, None))
             if at in callees and not _is_harmless(value):
                 out[at] = _bytecode.load_global(this, call)
-            elif isinstance(value, types.ModuleType):
+            elif issubclass(type(value), types.ModuleType):
                 chain = value
-            elif isinstance(value, (FunctionType, type)) and not _is_harmless(value):   # somebody else may call it
+            elif issubclass(type(value), (FunctionType, type)) and not _is_harmless(value):   # somebody else may call it
                 out[at] = _bytecode.load_global(this, call)
         elif op in _bytecode.LOADS_ATTRIBUTE:
             name = _bytecode.attr_name(code, this)
@@ -180,7 +180,7 @@ def _plain_crossings(read: _Read, place: Callable[[Any], int], names: dict[str, 
                     out[at] = _bytecode.item_of_top(place(_receiver(name))) + _SAME
             elif at in callees and not known:
                 out[at] = _SAME + call
-            elif isinstance(value, types.ModuleType):
+            elif issubclass(type(value), types.ModuleType):
                 chain = value
         elif at in callees:
             out[at] = _SAME + call
@@ -263,13 +263,13 @@ def _functions(what: Any) -> Iterator[FunctionType]:
         yield what
     elif kind is types.MethodType or kind is staticmethod or kind is classmethod:
         yield from _functions(what.__func__)
-    elif isinstance(what, property):
+    elif issubclass(type(what), property):
         for f in (what.fget, what.fset, what.fdel):
             yield from _functions(f)
-    elif isinstance(what, (functools.partial, functools.cached_property, functools.partialmethod)):
+    elif issubclass(type(what), (functools.partial, functools.cached_property, functools.partialmethod)):
         yield from _functions(what.func)
-    wrapped = getattr(what, "__wrapped__", None) if kind is not type else None
-    if wrapped is not None and wrapped is not what:
+    wrapped = attribute(what, "__wrapped__") if kind is not type else NONE
+    if wrapped is not NONE and wrapped is not what:
         yield from _functions(wrapped)
 
 
@@ -291,11 +291,11 @@ def prepare(what: Any) -> int:
     """Gives a function, or those of a class that run without being named, code that crosses, if they are the user's. Says
     whose it is: of a class whose objects are called by C, each may be anybody's."""
     found: Iterator[FunctionType]
-    if isinstance(what, type):
+    if issubclass(type(what), type):
         if is_outside(what, ""):
             return _OTHERS
-        found = (f for kind in what.__mro__[:-1] for name, value in list(vars(kind).items())
-                 if not isinstance(value, type) and (not _is_named(value, name) or _is_led(what)) for f in _functions(value))
+        found = (f for kind in what.__mro__[:-1] for name, v in list(vars(kind).items())
+                 if not issubclass(type(v), type) and (not _is_named(v, name) or _is_led(what)) for f in _functions(v))
     elif type(what) is FunctionType and not is_users(what) or type(what) is functools.partial and is_outside(what, ""):
         return _OTHERS
     else:
@@ -310,7 +310,7 @@ def prepare(what: Any) -> int:
             f.__code__ = crossing(f.__code__, f.__globals__)
         if collects:
             gc.enable()
-    return _UNTOLD if isinstance(what, type) and type(getattr(what, "__call__", None)) is not FunctionType else _USERS
+    return _UNTOLD if issubclass(type(what), type) and type(getattr(what, "__call__", None)) is not FunctionType else _USERS
 
 
 # id of the globals of functions that have been prepared -> (the module, or a function, that has these; whether they have been
@@ -338,12 +338,13 @@ def search() -> None:
         names = owner.__globals__ if isinstance(owner, FunctionType) else vars(owner)
         _worlds[id(names)] = weakref.ref(owner), True
         for value in list(names.values()):
-            if isinstance(value, types.ModuleType):
+            if issubclass(type(value), types.ModuleType):
                 if not is_outside(value, "") and value.__name__.partition(".")[0] not in _NEVER and not _is_known(vars(value)):
                     todo.append(value)
-            elif isinstance(value, type) and any(
+            elif issubclass(type(value), type) and any(
                     _may_round(f.__code__) for name, v in list(vars(value).items())
-                    if not (isinstance(v, type) or _is_named(v, name) or name in ("__init__", "__new__")) for f in _functions(v)):
+                    if not (issubclass(type(v), type) or _is_named(v, name) or name in ("__init__", "__new__"))
+                    for f in _functions(v)):
                 prepare(value)
 
 
@@ -394,10 +395,10 @@ def _few_name(what: Any) -> str:
 def _callable(what: Any) -> Any:
     if type(what) in (_core.Accelerated, numpy.ufunc):
         return what
-    if not isinstance(what, type):
+    if not issubclass(type(what), type):
         prepare(what)
     module, name = getattr(what, "__module__", None), getattr(what, "__name__", None) or ""
-    if isinstance(what, type) and what is not memoryview:
+    if issubclass(type(what), type) and what is not memoryview:
         if what in _LOOPS:
             return _core.looper(what)
         if _keeps(what):
@@ -408,11 +409,11 @@ def _callable(what: Any) -> Any:
         return _core.keeper(what) if name in _BUILTINS_KEEP else _core.outside(what) if name in _BUILTINS_LOOK else what
     if hasattr(what, "_implementation") and type(module) is str and module.partition(".")[0] == "numpy":
         return _core.reader(what)       # which asks tensors by __array_function__
-    if type(module) is str and (module in _LOOKS or module.partition(".")[0] == "numpy" and not isinstance(what, type)):
+    if type(module) is str and (module in _LOOKS or module.partition(".")[0] == "numpy" and not issubclass(type(what), type)):
         return _core.outside(what)
     if is_outside(what, ""):
         return others(what)
-    return _core.reader(what) if module in _READS and not isinstance(what, type) else what
+    return _core.reader(what) if module in _READS and not issubclass(type(what), type) else what
 
 
 # Classes that only hand on what their objects are made from, or make something else of it.

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy
 
 from . import _core
-from ._kept import attribute, draws, slots_of
+from ._kept import draws, slots_of
+from ._outside import attribute
 
 META = "meta"
 
@@ -83,9 +84,9 @@ _KEPT: tuple[type, ...] = (type, types.FunctionType, types.BuiltinFunctionType, 
 
 def without_data(o: Any) -> Any:
     """What stands for a ShapeDtype, or an array on a device, where nothing is computed; anything else itself."""
-    if isinstance(o, ShapeDtype):
+    if issubclass(type(o), ShapeDtype):
         return o._tensor()
-    if not isinstance(o, _core.Tensor) or o.device == META:
+    if type(o) is not _core.Tensor or o.device == META:
         return o
     tensor: Any = o
     if tensor._is_pending():    # to know its values would compute it
@@ -147,24 +148,25 @@ def reached(o: Any) -> Iterator[Any]:
             continue
         seen[id(o)] = o
         yield o
-        if isinstance(o, numpy.ndarray):
+        kind = type(o)
+        if issubclass(kind, numpy.ndarray):
             found.append(o.base)
-        elif isinstance(o, (list, tuple, set, frozenset)):
+        elif issubclass(kind, (list, tuple, set, frozenset)):
             found += o
-        elif isinstance(o, dict):
+        elif issubclass(kind, dict):
             found += o.values()
-        elif isinstance(o, types.MethodType):
+        elif issubclass(kind, types.MethodType):
             found.append(o.__self__)
-        elif isinstance(o, functools.partial):
+        elif issubclass(kind, functools.partial):
             found += [o.func, o.args, o.keywords]
-        elif not isinstance(o, (type, types.ModuleType, types.FunctionType)):
-            found += [attribute(o, name) for name in ("__dict__", *slots_of(type(o)))]
+        elif not issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            found += [attribute(o, name) for name in ("__dict__", *slots_of(kind))]
 
 
 def arrays_bytes(objects: Iterable[Any]) -> int:
     """Bytes of the arrays among them, but for views of others."""
-    return sum(o.nbytes for o in objects
-               if isinstance(o, ShapeDtype) or (isinstance(o, numpy.ndarray) and not isinstance(o.base, numpy.ndarray)))
+    return sum(o.nbytes for o in objects if issubclass(type(o), ShapeDtype)
+               or (issubclass(type(o), numpy.ndarray) and not isinstance(o.base, numpy.ndarray)))
 
 
 # ---- what NumPy is asked for ----

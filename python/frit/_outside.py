@@ -59,6 +59,18 @@ def is_outside(value: Any, own: str) -> bool:
             or any(name.startswith(_STRANGERS) for name in names))
 
 
+NONE: Any = object()
+
+
+def attribute(o: Any, name: str) -> Any:
+    """What an object has by this name, or NONE, without asking the object: what stands for another may have none just now, or
+    make it then. (isinstance() asks as well; type() does not.)"""
+    try:
+        return object.__getattribute__(o, name)
+    except AttributeError:
+        return NONE
+
+
 def adopt_module(f: Any) -> None:
     """A module of frit's that accelerates a function of its own (the demo's) is like a user's. (Another's function may be
     accelerated, too, NumPy's or SciPy's; its package stays another's.)"""
