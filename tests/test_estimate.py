@@ -404,6 +404,7 @@ def test_tensors_are_as_before():
         t += 1
         return t.sum()
     assert not frit.estimate(writes)(t).stopped
+    assert frit.estimate(writes)(t).argument_bytes == 800
     assert t.device == "cpu" and float(t.sum()) == 100 and float(frit.asarray(t).max()) == 1
 
 

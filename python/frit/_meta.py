@@ -165,7 +165,7 @@ def reached(o: Any) -> Iterator[Any]:
 
 def arrays_bytes(objects: Iterable[Any]) -> int:
     """Bytes of the arrays among them, but for views of others."""
-    return sum(o.nbytes for o in objects if issubclass(type(o), ShapeDtype)
+    return sum(o.nbytes for o in objects if issubclass(type(o), (ShapeDtype, _core.Tensor))
                or (issubclass(type(o), numpy.ndarray) and not isinstance(o.base, numpy.ndarray)))
 
 
