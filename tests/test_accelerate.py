@@ -21,7 +21,7 @@ from numpy import sum as add_up
 
 import frit
 
-from .common import SHARED, assert_same, few, same_parts
+from .common import SHARED, NotNow, assert_same, few, same_parts
 
 pytestmark = pytest.mark.core
 
@@ -1253,17 +1253,6 @@ def test_arguments_change_their_roles():
             np.testing.assert_array_equal(x, y)
         for x, y in zip(ours, theirs):
             np.testing.assert_array_equal(x, y)
-
-
-class NotNow:
-    """Stands for something that is not there, as a web framework's request does outside of one."""
-
-    @property
-    def __class__(self):
-        raise RuntimeError("asked")
-
-    def __getattr__(self, name):
-        raise RuntimeError(f"asked for {name}")
 
 
 NOT_NOW = NotNow()

@@ -19,7 +19,7 @@ from benchmarks.generated import Function
 from frit import _core
 from frit._shapes import RULES, Shape, drawn, result_of
 
-from .common import SOAK
+from .common import SOAK, NotNow
 from .estimates import NoCall, allocated, compare, quietly
 from .fuzz import more, run as fuzz_run
 
@@ -342,16 +342,18 @@ def test_what_a_function_reaches_is_as_before_and_goes_on(how):
     assert not frit.estimate(call)(S(100)).stopped
 
 
-class Proxy:
-    """Stands for something that is not there now, as a web framework's request does."""
-
-    @property
-    def __class__(self):
-        raise RuntimeError("outside of a request")
+def test_what_does_not_begin_leaves_all_as_it_is():
+    """While somebody profiled, shapes in objects were left replaced, and the estimate was of another machine from then on."""
+    model = types.SimpleNamespace(weights=S(10))
+    sheet = {"Mem_Bw": 1000, "Num_Sm": 100, "Freq": 1500, "SingleFLOPs": 10000, "L2Cache": 40}
+    before = frit.estimate(lambda x: x + model.weights)(S(10)).us
+    with frit.profile(), pytest.raises(RuntimeError, match="one estimate or profile at a time"):
+        frit.estimate(lambda x: x + model.weights, machine=frit.machine.gpu(sheet))(S(10))
+    assert model.weights == S(10) and frit.estimate(lambda x: x + model.weights)(S(10)).us == before
 
 
 def test_what_a_function_reaches_is_not_asked_what_it_is():
-    proxy, log = Proxy(), []
+    proxy, log = NotNow(), []
 
     def looks(x):
         log.append(proxy)

@@ -4,6 +4,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
@@ -182,6 +183,19 @@ def recorded_rows(function: Callable[..., Any], args: list[Any]) -> list[dict[st
     return found
 
 
+@contextmanager
+def _on(machine: dict[str, Any] | None) -> Iterator[None]:
+    """Estimates by this machine, or by the usual one."""
+    usual = _machine.found()
+    if machine is not None:
+        _machine.use(machine)
+    try:
+        yield
+    finally:
+        if machine is not None:
+            _machine.use(usual)
+
+
 def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: str, unknown: Any,
         machine: dict[str, Any] | None = None) -> None:
     """Fills `out` with what called() would take; what that gives lives until it is counted. What can be reached from `roots` is
@@ -193,11 +207,8 @@ def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: 
     result: Any = None
     left: list[Any] = []
     usual = _machine.found()
-    with _one_at_a_time:
-        if machine is not None:
-            _machine.use(machine)
+    with _one_at_a_time, _on(machine), Kept(roots, without_data):
         out.limits = _machine.limits()
-        kept = Kept(roots, without_data)
         before = _core.stats()
         _core.record_begin()
         live = _core.device_memory(META)["live_bytes"]
@@ -218,9 +229,6 @@ def run(out: Estimate, called: Callable[[], Any], roots: Iterable[Any], values: 
             recorded = _core.record_end()
             out._arrays += _n_tensors(result[0] if isinstance(result, tuple) else None)
             del result, left
-            kept.put_back()
-            if machine is not None:
-                _machine.use(usual)
         after = _core.stats()
     out.kernels = kernels_of(recorded["rows"])
     out.machine = str((machine or usual or {}).get("name", "")) or None

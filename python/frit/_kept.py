@@ -58,20 +58,28 @@ def _is_same(a: Iterable[Any], b: Iterable[Any]) -> bool:
 
 class Kept:
     """What can be reached from here, as it is now: through the user's functions, classes, objects and modules, and through
-    containers. `instead` says what is to stand in place of a value meanwhile, or gives it back. put_back() ends that."""
+    containers. `instead` says what is to stand in place of a value, or gives it back. For a with statement, whose end puts all
+    of it back."""
 
     def __init__(self, roots: Iterable[Any], instead: Callable[[Any], Any] = lambda o: o) -> None:
         self.instead = instead
         self.seen: dict[int, Any] = {}
         self.undo: list[Callable[[], Any]] = []
         self.found = [*roots, vars(numpy.random.mtrand)["_rand"], vars(random)["_inst"]]    # and generators that all have
-        while self.found:
-            o = self.found.pop()
-            if type(o) not in _PLAIN and id(o) not in self.seen:
-                self.seen[id(o)] = o
-                self._keep(o)
+        try:
+            while self.found:
+                o = self.found.pop()
+                if type(o) not in _PLAIN and id(o) not in self.seen:
+                    self.seen[id(o)] = o
+                    self._keep(o)
+        except BaseException:
+            self.__exit__()
+            raise
 
-    def put_back(self) -> None:
+    def __enter__(self) -> Kept:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         for undo in reversed(self.undo):
             undo()
         self.undo, self.seen = [], {}
