@@ -77,6 +77,23 @@ fr_instance_dim(const struct fr_instance *in, int axis)
     return axis < in->n_outer ? in->outer[axis] : axis == in->n_outer ? in->n_rows : in->n_inner;
 }
 
+/* Rows as an executor sees them, which are longer and fewer where they are joined: elements of one, and how many. */
+static inline int64_t
+fr_instance_row(const struct fr_instance *in)
+{
+    return in->joined ? in->n_rows * in->n_inner : in->n_inner;
+}
+
+static inline double
+fr_instance_n_rows(const struct fr_instance *in)
+{
+    double n = in->joined ? 1 : (double)in->n_rows;
+
+    for (int a = 0; a < in->n_outer; a++)
+        n *= (double)in->outer[a];
+    return n;
+}
+
 /* Elements of operand k that are not the same: along an axis without a stride all are one. */
 static inline int64_t
 fr_instance_touched(const struct fr_instance *in, int k)
@@ -253,8 +270,7 @@ struct fr_backend {
     void      (*bind)(const struct fr_kernel *, struct fr_instance *, int n, bool is_later);
     /* The end of what is kept at `own`, where that is not NULL; NULL: nothing is. */
     void      (*unbind)(void *kept);
-    /* It has run and moved so many bytes, in elapsed_us unless that is 0: machine code may be worth while now. UINT64_MAX: it
-     * is. */
+    /* It has run for so long, or is expected to have: machine code may be worth while now. UINT64_MAX: it is. */
     void      (*kernel_ran)(struct fr_kernel *, uint64_t us);
     /* Waits until whatever was asked for has come. FR_EINTR */
     fr_status (*kernel_wait)(struct fr_kernel *, struct fr_err *);

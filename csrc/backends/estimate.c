@@ -29,16 +29,6 @@ fr_work_add(struct fr_work *w, fr_op op, fr_dtype d, double n)
 
 /* ---- what runs ---- */
 
-static double
-n_rows(const struct fr_instance *in)
-{
-    double n = (double)in->n_rows;
-
-    for (int a = 0; a < in->n_outer; a++)
-        n *= (double)in->outer[a];
-    return n;
-}
-
 static void
 add_bytes(struct fr_work *w, double bytes, bool is_written)
 {
@@ -119,9 +109,8 @@ across_lines(const struct fr_nest *nest, const struct fr_instance *in, const str
 static void
 add_rows(struct fr_work *w, const struct fr_nest_work *counted, const struct fr_instance *in, double rows, bool accumulates)
 {
-    const double  length = (double)in->n_inner * (in->joined ? (double)in->n_rows : 1);
+    const double  n = fr_instance_n_rows(in), length = (double)fr_instance_row(in);
     const double  lanes = vector_bytes() / counted->smallest;
-    const double  n = in->joined ? rows / (double)in->n_rows : rows;
     const double  filled = ceil(length / lanes) * lanes;
 
     w->elements += n * length;
@@ -153,7 +142,7 @@ n_parts(const struct fr_instance *in, int k)
 void
 fr_work_add_nest(struct fr_work *w, const struct fr_nest *nest, const struct fr_instance *in, const struct fr_work_memory *of)
 {
-    const double rows = n_rows(in), elements = rows * (double)in->n_inner;
+    const double rows = fr_instance_n_rows(in) * (in->joined ? (double)in->n_rows : 1), elements = rows * (double)in->n_inner;
     const double n_of_level[] = {[FR_LEVEL_SCALAR] = 1, [FR_LEVEL_ROW] = rows, [FR_LEVEL_FULL] = elements};
     bool         accumulates = false;
     bool         is_used[FR_MAX_OPERANDS] = {false};
@@ -239,7 +228,7 @@ fr_work_add_call(struct fr_work *w, const struct fr_call *c)
 void
 fr_work_add_scan(struct fr_work *w, fr_op op, fr_dtype d, const struct fr_instance *in)
 {
-    const double n = n_rows(in) * (double)in->n_inner;
+    const double n = fr_instance_n_rows(in) * (double)fr_instance_row(in);
 
     add_operand(w, in, 0, d, false);
     add_operand(w, in, 1, d, true);

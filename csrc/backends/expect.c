@@ -41,17 +41,7 @@ out:
 static double
 row_ps(const struct fr_kernel *k, const struct fr_instance *in)
 {
-    return k->row_ps + k->element_ps * (double)in->n_inner * (in->joined ? (double)in->n_rows : 1);
-}
-
-static double
-n_rows(const struct fr_instance *in)
-{
-    double n = in->joined ? 1 : (double)in->n_rows;
-
-    for (int a = 0; a < in->n_outer; a++)
-        n *= (double)in->outer[a];
-    return n;
+    return k->row_ps + k->element_ps * (double)fr_instance_row(in);
 }
 
 int64_t
@@ -63,13 +53,13 @@ fr_expect_row(const struct fr_kernel *k, const struct fr_instance *in)
 int64_t
 fr_expect_instance(const struct fr_kernel *k, const struct fr_instance *in)
 {
-    return fr_expect_saturate(n_rows(in) * row_ps(k, in));
+    return fr_expect_saturate(fr_instance_n_rows(in) * row_ps(k, in));
 }
 
 int64_t
 fr_expect_scan(fr_dtype d, const struct fr_instance *in)
 {
-    return fr_expect_saturate(n_rows(in) * (double)in->n_inner * (SCAN_PS + (LOAD_PS + STORE_PS) * fr_dtype_size(d)));
+    return fr_expect_saturate(fr_instance_n_rows(in) * (double)fr_instance_row(in) * (SCAN_PS + (LOAD_PS + STORE_PS) * fr_dtype_size(d)));
 }
 
 int64_t

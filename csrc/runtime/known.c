@@ -8,7 +8,7 @@
 #include "runtime/plan.h"
 #include "runtime/storage.h"
 
-enum { FEW_PS = 200000000,
+enum { FEW_PS = 200000000,        /* a fraction of a millisecond */
        FEW_BYTES = 1 << 20 };
 
 bool fr_known_all;

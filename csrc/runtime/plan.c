@@ -615,7 +615,7 @@ stored_last(const struct fr_nest *nest, int k)
     return false;
 }
 
-/* Elements times instructions, a fraction of a second. A longer evaluation leaves its leaves alone, so that
+/* A hundredth of a second. A longer evaluation leaves its leaves alone, so that
  * Ctrl-C can end it at any time and it can be made again. */
 static const int64_t LONG_PS = 10000000000;
 

@@ -413,7 +413,7 @@ is_better_interpreted(const struct fr_program *p, struct fr_cpu_kernel *kernel, 
     if (ps < 1000 * fr_tune.duel_ns || fr_is_off(FR_OFF_duel))
         return false;
     fr_count_way(FR_WAY_duel);
-    return fr_duel_begin(run, &kernel->duel, ps, fr_space_n_inner(&in[0])) == FR_DUEL_INTERPRETED;
+    return fr_duel_begin(run, &kernel->duel, ps, fr_instance_row(&in[0])) == FR_DUEL_INTERPRETED;
 }
 
 static size_t

@@ -137,13 +137,6 @@ enum {
     FR_TASKS_PER_THREAD = 4, /* so that stealing evens out what the estimate missed */
 };
 
-/* Elements of a row as the executor sees it. */
-static inline int64_t
-fr_space_n_inner(const struct fr_instance *in)
-{
-    return in->joined ? in->n_rows * in->n_inner : in->n_inner;
-}
-
 /* What a row and an instance are expected to take, corrected by what runs of the kernel took. */
 int64_t fr_space_row_cost(const struct fr_exec *, const struct fr_instance *);
 int64_t fr_space_cost(const struct fr_exec *, const struct fr_instance *);

@@ -376,11 +376,13 @@ object_of(PyObject *func)
     return PyCFunction_Check(func) ? PyCFunction_GET_SELF(func) : PyMethod_Check(func) ? PyMethod_GET_SELF(func) : NULL;
 }
 
-/* Whether an object is one of numpy.random's generators. */
+/* Whether it is a method of one of numpy.random's generators. */
 static bool
-is_generator(PyObject *of)
+draws(PyObject *func)
 {
-    return strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
+    PyObject *of = object_of(func);
+
+    return of && strncmp(Py_TYPE(of)->tp_name, "numpy.random", 12) == 0;
 }
 
 /* Before others are called who may get at what is lent otherwise than by a tensor among the arguments: by an object that is
@@ -389,7 +391,7 @@ static bool
 settle(PyObject *func, fr_args args, Py_ssize_t n)
 {
     PyObject     *of = object_of(func);
-    bool          is_free = !of || PyModule_Check(of) || is_generator(of), leads;
+    bool          is_free = !of || PyModule_Check(of) || draws(func), leads;
     struct fr_err err;
 
     if (!fr_membrane_is_active)
@@ -532,7 +534,7 @@ call_outside(PyObject *func, PyObject *const *args, Py_ssize_t n, PyObject *name
         return result;
     if (prints_without_data(func))
         return PyObject_Vectorcall(func, args, (size_t)n, names);
-    if (FR_UNLIKELY(fr_fallback_instead != NULL) && object_of(func) && is_generator(object_of(func)) &&
+    if (FR_UNLIKELY(fr_fallback_instead != NULL) && draws(func) &&
         ((result = fr_fallback_ask(func, NULL, args, n, names)) || PyErr_Occurred()))
         return result;      /* (arrays of many random numbers are not made where nothing is computed) */
     for (Py_ssize_t i = 0; i < n_all; i++)
