@@ -11,7 +11,8 @@ import pytest
 import frit
 from benchmarks import profiled
 from frit import _core, _trace, energy
-from frit._profile import Profile, at_peak_of
+from frit._profile import Profile
+from frit._rows import at_peak_of
 
 from . import fake_gpu
 from .check import has_gpu_compiler

@@ -17,7 +17,7 @@ from . import _core, _machine, _trace
 from ._files import write_whole
 from ._limits import Difference
 from ._numpy import named
-from ._rows import Kernel, Layer, Line, kernels_of, layers_of, lines_of
+from ._rows import Kernel, Layer, Line, at_peak_of, kernels_of, layers_of, lines_of
 from ._units import bytes_text, count_text, time_text
 
 _KEPT = 1 << 16         # spans, of 48 bytes each
@@ -384,7 +384,7 @@ class Profile:
         if any(x.children for x in layers):
             yield "       time  layer"
             yield from _layer_lines(layers, 0)
-        held = at_peak_of(self.as_dict())
+        held = at_peak_of({"at_peak": [a._asdict() for a in self.at_peak], "temporary_bytes": self.temporary_bytes})
         if held:
             yield f"      bytes  largest arrays of the {bytes_text(self.peak_bytes)} at the peak"
         for n, what, where in held[:8]:
@@ -402,17 +402,6 @@ def _sorted(rows: Iterator[Any]) -> list[Any]:
 
 def _times(n: int, where: str) -> str:
     return f"{n} time{'' if n == 1 else 's'}{where and f' at {where}'}"
-
-
-def at_peak_of(p: dict[str, Any]) -> list[tuple[int, str, str]]:
-    """(bytes, what, line) of the arrays of a Profile.as_dict() at its peak, the most first; arrays of one kind are one row."""
-    found: dict[tuple[str, str], list[int]] = {}
-    for a in p["at_peak"]:
-        found.setdefault((f"{a['dtype']} {tuple(a['shape'])}", a["where"]), []).append(a["bytes"])
-    rows = [(sum(n), f"{len(n)} arrays {what}" if len(n) > 1 else what, where) for (what, where), n in found.items()]
-    if p["temporary_bytes"]:
-        rows.append((p["temporary_bytes"], "temporaries of one evaluation", ""))
-    return sorted(rows, key=lambda row: -row[0])
 
 
 def _more(rows: list[Any], n: int, what: str) -> Iterator[str]:

@@ -129,3 +129,14 @@ def layers_of(parts: Iterable[tuple[float, float, float, Iterable[tuple[str, str
                 layer.bytes += share * n_bytes
                 layer.ops += share * ops
     return top.children
+
+
+def at_peak_of(p: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """(bytes, what, line) of the arrays of a Profile.as_dict() at its peak, the most first; arrays of one kind are one row."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for a in p["at_peak"]:
+        found.setdefault((f"{a['dtype']} {tuple(a['shape'])}", a["where"]), []).append(a["bytes"])
+    rows = [(sum(n), f"{len(n)} arrays {what}" if len(n) > 1 else what, where) for (what, where), n in found.items()]
+    if p["temporary_bytes"]:
+        rows.append((p["temporary_bytes"], "temporaries of one evaluation", ""))
+    return sorted(rows, key=lambda row: -row[0])

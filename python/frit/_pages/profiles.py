@@ -4,6 +4,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from .._rows import at_peak_of
 from .._units import bytes_text, count_text, time_text
 from .charts import Bar, Life, bars, curve, timeline
 from .elements import Html, facts, section, table, tag
@@ -52,7 +53,6 @@ def _others(p: dict[str, Any]) -> Html | None:
 def _memory(p: dict[str, Any]) -> Html | None:
     if not p["memory"]:
         return None
-    from .._profile import at_peak_of
     lives = [Life(what, n, where) for n, what, where in at_peak_of(p)]
     points = [(us / 1000, float(n)) for us, n in p["memory"]]
     return section("Memory of arrays", curve(points, "Memory of frit's arrays", "ms", bytes_text, lives))
