@@ -750,6 +750,16 @@ def test_the_faster_executor_is_found(launcher):
         assert compiled(1, 0.1, us, n_inner) > 9900
 
 
+def test_what_an_operation_takes_is_found_once(launcher):
+    """Its micro code is made for that, which takes longer than all else of a small plan."""
+    n = Nest()
+    x = n.load("f64")
+    n.store(n.op("exp", n.op("multiply", x, x)))
+    k = launcher.new(n)
+    assert launcher.lib.test_expected_again(k) == 1, "the list of what runs; micro code has more"
+    launcher.free(k)
+
+
 def test_code_is_called(launcher):
     rng = np.random.default_rng(14)
     case = Case(rng, softmax(), (1, 500000))

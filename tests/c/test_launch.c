@@ -109,6 +109,21 @@ test_free(struct fr_cpu_kernel *k)
     fr_free(k);
 }
 
+/* Allocations that it takes to expect a kernel's time once more: what its operations take is known by then. */
+EXPORT long
+test_expected_again(struct fr_cpu_kernel *k)
+{
+    struct fr_err err;
+    fr_status     st;
+    long          n;
+
+    fr_alloc_fail_at(-1);
+    st = fr_expect_kernel(&k->k, &err);
+    n = fr_alloc_count();
+    fr_alloc_fail_at(0);
+    return st == FR_OK ? n : -1;
+}
+
 /* Operations of all elements that the interpreter runs for a tile. */
 EXPORT int
 test_operations(const struct fr_cpu_kernel *k)
